@@ -1,0 +1,141 @@
+"""A domain is a promise: the same tasks everywhere, a verifier, and a gold policy that scores the maximum.
+
+In: a name and an index.  Out: a `Task`, its environment, and a `Score` for what happened.
+Used by `rollouts.worker`, `train.evaluate` and `python -m envs`.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import json
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from envs.base import Environment, SingleTurn
+from envs.types import Message, Split, Task, Trajectory
+from rewards.score import Score
+
+HELD_OUT_PERCENT = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """A tool as the model sees it; `parameters` is a JSON schema (type: object).
+
+    Example: ``ToolSpec(name="calc", description="Evaluate + - *.", parameters={"type": "object",
+    "properties": {"e": {"type": "string"}}, "required": ["e"]})``
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """What a generator makes: a task before it has a split and an id."""
+
+    prompt: tuple[Message, ...]
+    reference: Any = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+def single_turn(task: Task) -> Environment:
+    return SingleTurn(task)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Domain:
+    """One kind of task.  Pure data and functions; nothing here is evaluated from a string.
+
+    - `generate(index)`: the draft with that index, the same in every process (see `rng_for`).
+    - `score(task, trajectory)`: a `Score` in `score_range`; never raises on what a model can write.
+    - `gold(task, messages)`: the next assistant message of a policy that scores the maximum, given the messages
+      after the prompt so far.  It is also the source of demonstrations.
+    - `num_distinct`: None when unbounded, else an upper bound of distinct prompts.
+    """
+
+    name: str
+    family: str
+    generate: Callable[[int], Draft]
+    score: Callable[[Task, Trajectory], Score]
+    gold: Callable[[Task, tuple[Message, ...]], Message]
+    environment: Callable[[Task], Environment] = single_turn
+    tools: tuple[ToolSpec, ...] = ()
+    max_turns: int = 1
+    tiers: tuple[str, ...] = ("low", "high", "max")
+    score_range: tuple[float, float] = (0.0, 1.0)
+    generator_id: str
+    verifier_id: str
+    source: str
+    licence: str
+    knobs: Mapping[str, Any] = field(default_factory=dict)
+    permissions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        low, high = self.score_range
+        if not low < high:
+            raise ValueError(f"domain {self.name}: score_range {self.score_range} is empty")
+        if self.name.split("/")[0] != self.family or self.name.count("/") != 1:
+            raise ValueError(f"domain {self.name!r} must be named '<family>/<name>' with family {self.family!r}")
+
+    def task(self, index: int) -> Task:
+        """The task with that index; its split follows from its prompt."""
+        draft = self.generate(index)
+        split = split_of(draft.prompt)
+        return Task(
+            id=f"{self.name}/{split}/{index}",
+            domain=self.name,
+            split=split,
+            index=index,
+            prompt=draft.prompt,
+            reference=draft.reference,
+            metadata=draft.metadata,
+        )
+
+    def tasks(self, split: Split, start: int = 0) -> Iterator[Task]:
+        """All tasks of one split with index >= start, in index order (endless)."""
+        index = start
+        while True:
+            task = self.task(index)
+            if task.split == split:
+                yield task
+            index += 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """Domains that share a module.  `domains()` is cheap: it may not generate a task.
+
+    `excluded` maps a name that one would expect here to the reason why it is not offered.
+    """
+
+    name: str
+    domains: Callable[[], Iterable[Domain]]
+    excluded: Mapping[str, str] = field(default_factory=dict)
+
+
+def rng_for(name: str, index: int) -> random.Random:
+    """The random stream of one task: a function of domain name and index only (no global state, no hash seed)."""
+    digest = hashlib.sha256(f"{name}#{index}".encode()).digest()
+    return random.Random(int.from_bytes(digest[:8], "big"))
+
+
+def render_key(prompt: tuple[Message, ...]) -> str:
+    """A canonical text of a prompt: what the split hash and the duplicate test see."""
+    return json.dumps([[message.role, message.name, message.text] for message in prompt], ensure_ascii=False)
+
+
+def split_of(prompt: tuple[Message, ...]) -> Split:
+    """Held-out or train, by a hash of the rendered prompt: a duplicate prompt cannot cross."""
+    digest = hashlib.sha256(render_key(prompt).encode("utf-8", "surrogatepass")).digest()
+    return "held_out" if int.from_bytes(digest[:4], "big") % 100 < HELD_OUT_PERCENT else "train"
+
+
+def select(names: Iterable[str], pattern: str) -> list[str]:
+    """Names that match a glob (`math/*`, `*/sort`, `math`: a family name alone means all of it)."""
+    pattern = pattern if "/" in pattern or "*" in pattern else f"{pattern}/*"
+    return [name for name in names if fnmatch.fnmatchcase(name, pattern)]

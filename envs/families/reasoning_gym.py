@@ -1,0 +1,436 @@
+"""The sound datasets of reasoning-gym 0.1.25 as single-turn domains, scored by rules that padding cannot exploit.
+
+In: an index.  Out: a task whose answer is the last `<answer>…</answer>` of the final text, or else the whole text.
+Listed in `envs.families`; the library is imported when the first task is made, not when domains are listed.
+
+The library's own scorers give credit for padding, for NaN, and for near misses; some raise on odd text.  So `DATASETS`
+names a rule for each dataset: plain comparison with the reference where one spelling is right, the dataset's own
+scorer (at least 0.99 of it) where several answers are right, and its partial credit in a few cases only.  A scorer that
+raises on what a model wrote costs the model the point and is counted in `SCORER_FAILURES`; on the gold it raises.
+
+Generation and scoring silence standard output for the whole process: call from one thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import json
+import random
+import re
+import warnings
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from envs.domain import Domain, Draft, Family
+from envs.questions import final_answer
+from envs.types import Message, Status, Task, Trajectory
+from rewards.score import Score, scored, unscored
+
+SOURCE = "reasoning-gym 0.1.25"
+INSTRUCTION = "Put only the final answer between <answer> and </answer>."
+SEED = 1
+FULL_SCORE = 0.99  # of the dataset's own scorer
+MOST_PARTIAL = 0.9  # partial credit never comes near full credit
+LEAST_PARTIAL = 0.1  # below lie the consolation points for any text at all
+CACHED_ENTRIES = 512
+
+# (dataset, exception type) -> how often its scorer raised on a model's answer.
+SCORER_FAILURES: Counter[tuple[str, str]] = Counter()
+
+# Rules: `text` equal up to white space; `word` also up to case; `number` equal as plain decimals; `numbers` equal as a
+# list of plain decimals; `roots` as `numbers`, each within 0.001; `ratio` a decimal or fraction within 0.0001; `roles`
+# equal as a set of "X is a Y"; `json` equal as JSON; `own` the dataset's own scorer; `partial` its own partial credit,
+# for answers no longer than the reference.
+DATASETS: dict[str, str] = {
+    "ab": "text",
+    "acre": "text",
+    "advanced_geometry": "own",
+    "aiw": "text",
+    "arc_1d": "text",
+    "arc_agi": "text",
+    "base_conversion": "text",
+    "basic_arithmetic": "number",
+    "bf": "text",
+    "binary_alternation": "number",
+    "bitwise_arithmetic": "own",
+    "caesar_cipher": "text",
+    "calendar_arithmetic": "word",
+    "chain_sum": "number",
+    "circuit_logic": "text",
+    "coin_flip": "ratio",
+    "color_cube_rotation": "word",
+    "complex_arithmetic": "own",
+    "count_bits": "number",
+    "count_primes": "number",
+    "course_schedule": "word",
+    "cryptarithm": "own",
+    "decimal_arithmetic": "own",
+    "decimal_chain_sum": "number",
+    "dice": "text",
+    "emoji_mystery": "partial",
+    "family_relationships": "word",
+    "figlet_font": "word",
+    "fraction_simplification": "own",
+    "futoshiki": "partial",
+    "game_of_life": "json",
+    "game_of_life_halting": "word",
+    "gcd": "number",
+    "graph_color": "own",
+    "group_anagrams": "own",
+    "gsm_symbolic": "number",
+    "jugs": "own",
+    "kakurasu": "own",
+    "knights_knaves": "roles",
+    "largest_island": "number",
+    "lcm": "number",
+    "leg_counting": "number",
+    "letter_counting": "number",
+    "letter_jumble": "word",
+    "list_functions": "text",
+    "mahjong_puzzle": "word",
+    "manipulate_matrix": "text",
+    "maze": "text",
+    "mini_sudoku": "partial",
+    "modulo_grid": "text",
+    "needle_haystack": "word",
+    "number_filtering": "text",
+    "number_format": "own",
+    "number_sequence": "number",
+    "number_sorting": "numbers",
+    "palindrome_generation": "own",
+    "palindrome_partitioning": "own",
+    "path_star": "text",
+    "polynomial_equations": "roots",
+    "pool_matrix": "own",
+    "power_function": "own",
+    "prime_factorization": "own",
+    "products": "number",
+    "quantum_lock": "own",
+    "rearc": "text",
+    "rectangle_count": "number",
+    "rotate_matrix": "text",
+    "rotten_oranges": "number",
+    "rubiks_cube": "own",
+    "self_reference": "number",
+    "sentence_reordering": "partial",
+    "shortest_path": "own",
+    "simple_equations": "number",
+    "simple_geometry": "number",
+    "sokoban": "own",
+    "spell_backward": "word",
+    "string_manipulation": "text",
+    "string_splitting": "text",
+    "string_synthesis": "text",
+    "sudoku": "partial",
+    "survo": "text",
+    "syllogism": "word",
+    "time_intervals": "text",
+    "tower_of_hanoi": "own",
+    "tsumego": "word",
+    "word_sequence_reversal": "text",
+    "word_sorting": "partial",
+    "zebra_puzzles": "word",
+}
+
+_EXECUTES = "its scorer executes the answer as code, and hangs on 9**9**9**9"
+_HASH_SEED = "its tasks depend on PYTHONHASHSEED"
+EXCLUDED: dict[str, str] = {
+    "binary_matrix": _EXECUTES,
+    "spiral_matrix": _EXECUTES,
+    "string_insertion": _EXECUTES,
+    "n_queens": _EXECUTES,
+    "countdown": _EXECUTES,
+    "puzzle24": _EXECUTES,
+    "simple_integration": _EXECUTES,
+    "intermediate_integration": _EXECUTES,
+    "polynomial_multiplication": f"{_EXECUTES}; {_HASH_SEED}",
+    "isomorphic_strings": _HASH_SEED,
+    "ransom_note": _HASH_SEED,
+    "word_ladder": _HASH_SEED,
+    "knight_swap": f"{_HASH_SEED}; its levels fail an assertion",
+    "codeio": "it executes packaged code when it makes a task, and tasks depend on the order of access",
+    "boxnet": "it ships no solution, and its scorer raises on valid JSON",
+    "rush_hour": "it ships no solution",
+    "propositional_logic": "restating a premise scores the maximum in nine tasks of ten",
+    "composite": "it is a mixture of the others; mixing is the run's task",
+}
+
+# These build all their tasks at construction; an index beyond the size repeats a task.
+EAGER_SIZES = {"acre": 2_000, "list_functions": 100_000, "gsm_symbolic": 100_000}
+ENDLESS_SIZE = 10**9
+
+GOLD_FROM_METADATA: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "graph_color": lambda metadata: json.dumps(metadata["possible_answer"]),
+    "rubiks_cube": lambda metadata: str(metadata["example_correct_answer"]),
+}
+
+# What no right answer contains, but what costs a scorer seconds or gigabytes, or deceives it (NaN).
+_HOSTILE_NUMBER = re.compile(r"\b[+-]?(?:s?nan|inf|infinity)\b|\d[eE][+-]?\d{4,}|\d{1000,}", re.IGNORECASE)
+_HOSTILE: dict[str, re.Pattern[str]] = {
+    "rubiks_cube": re.compile(r"\d{2,}"),  # R999999999 is expanded to a list of that length
+    "kakurasu": re.compile(r"[^01\s]"),  # the scorer skips any text between the digits
+    "quantum_lock": re.compile(r"[^ABC→>,\s-]"),  # … and here between the letters
+    "sokoban": re.compile(r"[^UDLR\s]"),  # … and here between the moves
+}
+_MODEL_CAUSED = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+
+# ---- tasks ----------------------------------------------------------------------------------------------------------
+
+
+class _Source:
+    """One configured dataset: built at first use, entries cached, and the same entry for an index in any order."""
+
+    def __init__(self, dataset: str, seed: int, config: Mapping[str, Any]):
+        self.name = dataset
+        self.seed = seed
+        self.size = EAGER_SIZES.get(dataset, ENDLESS_SIZE)
+        self._config = dict(config)
+        self._entries: OrderedDict[int, dict[str, Any]] = OrderedDict()
+
+    @functools.cached_property
+    def dataset(self) -> Any:
+        with _isolated(self.seed):
+            import reasoning_gym
+
+            return reasoning_gym.create_dataset(self.name, seed=self.seed, size=self.size, **self._config)
+
+    def entry(self, index: int) -> dict[str, Any]:
+        index %= self.size
+        if index in self._entries:
+            self._entries.move_to_end(index)
+            return self._entries[index]
+        dataset = self.dataset
+        with _isolated(self.seed + index):
+            entry: dict[str, Any] = dataset[index]
+        self._entries[index] = entry
+        if len(self._entries) > CACHED_ENTRIES:
+            self._entries.popitem(last=False)
+        return entry
+
+    def gold(self, index: int) -> str:
+        entry = self.entry(index)
+        if self.name in GOLD_FROM_METADATA:
+            return GOLD_FROM_METADATA[self.name](entry["metadata"]).strip()
+        return str(entry["answer"]).strip()
+
+
+_SOURCES: dict[str, _Source] = {}
+
+
+def _source(dataset: str, seed: int, config: Mapping[str, Any]) -> _Source:
+    """One source a process for each configuration: some take two seconds to build."""
+    key = json.dumps([dataset, seed, dict(config)], sort_keys=True)
+    return _SOURCES.setdefault(key, _Source(dataset, seed, config))
+
+
+@contextlib.contextmanager
+def _isolated(seed: int) -> Iterator[None]:
+    """Silence, and the global random streams seeded here and restored after.
+
+    `list_functions` draws from `random`, `pool_matrix` reseeds `numpy.random`; neither may depend on, or disturb, what
+    else runs in the process.
+    """
+    import numpy
+
+    python_state, numpy_state = random.getstate(), numpy.random.get_state()
+    random.seed(seed)
+    numpy.random.seed(seed % 2**32)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        random.setstate(python_state)
+        numpy.random.set_state(numpy_state)
+
+
+def make(dataset: str, *, name: str = "", seed: int = SEED, **config: Any) -> Domain:
+    """One dataset as a domain; `config` goes to it unchanged.
+
+    Example: ``make("chain_sum", name="reasoning_gym/chain_sum_long", min_terms=6, max_terms=8)``
+    """
+    if dataset not in DATASETS:
+        reason = EXCLUDED.get(dataset, "there is no such dataset")
+        raise ValueError(f"reasoning-gym dataset {dataset!r} is not offered: {reason}")
+    source, rule = _source(dataset, seed, config), DATASETS[dataset]
+
+    def generate(index: int) -> Draft:
+        question = source.entry(index)["question"].strip()
+        return Draft(
+            prompt=(Message.of("user", f"{question}\n\n{INSTRUCTION}"),),
+            reference=source.gold(index),
+            metadata={"dataset": dataset, "source_index": index % source.size},
+        )
+
+    return Domain(
+        name=name or f"reasoning_gym/{dataset}",
+        family="reasoning_gym",
+        generate=generate,
+        score=lambda task, trajectory: _score(source, rule, task, trajectory),
+        gold=lambda task, messages: Message.of("assistant", f"<answer>{task.reference}</answer>"),
+        generator_id=f"reasoning-gym-0.1.25/{dataset}@1",
+        verifier_id=f"reasoning-gym-{rule}@1",
+        source=SOURCE,
+        licence="Apache-2.0",
+        knobs={"seed": seed, **config},
+    )
+
+
+def domains() -> list[Domain]:
+    return [make(dataset) for dataset in DATASETS]
+
+
+# ---- scoring --------------------------------------------------------------------------------------------------------
+
+
+def extract_answer(text: str) -> str:
+    """The inside of the last `<answer>…</answer>`, or else the whole text; stripped.  Linear in the text's length."""
+    end = text.rfind("</answer>")
+    start = text.rfind("<answer>", 0, max(end, 0))
+    return (text[start + len("<answer>") : end] if start >= 0 else text).strip()
+
+
+def _score(source: _Source, rule: str, task: Task, trajectory: Trajectory) -> Score:
+    if trajectory.status is Status.FAILED:
+        return unscored(trajectory.error or "the episode failed")
+    text = final_answer(trajectory)
+    if text is None:
+        return scored(0.0)
+    answer = extract_answer(text)
+    if len(answer) > 2 * len(task.reference) + 1_000:  # no right answer is that long; slow scorers never see it
+        return scored(0.0)
+    if rule in COMPARISONS:
+        return scored(float(COMPARISONS[rule](answer, task.reference)))
+    value = _own_score(source, task, answer)
+    if value >= FULL_SCORE:
+        return scored(1.0)
+    earns_part = rule == "partial" and value >= LEAST_PARTIAL and len(answer) <= len(task.reference)
+    return scored(min(value, MOST_PARTIAL) if earns_part else 0.0)
+
+
+def _own_score(source: _Source, task: Task, answer: str) -> float:
+    """The dataset's own verdict in [0, 1]; 0 where its scorer raises on something other than the gold."""
+    is_gold = answer == task.reference
+    if not is_gold and _is_hostile(source.name, answer):
+        return 0.0
+    entry = source.entry(task.index)
+    try:
+        with _isolated(source.seed):
+            value = float(source.dataset.score_answer(answer, entry))
+    except _MODEL_CAUSED as problem:
+        if is_gold:
+            raise
+        SCORER_FAILURES[source.name, type(problem).__name__] += 1
+        return 0.0
+    return value if 0.0 <= value <= 1.0 else 0.0
+
+
+def _is_hostile(dataset: str, answer: str) -> bool:
+    extra = _HOSTILE.get(dataset)
+    return bool(_HOSTILE_NUMBER.search(answer) or (extra and extra.search(answer)))
+
+
+def _normal_text(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.strip().splitlines()]
+
+
+def _same_text(answer: str, reference: str) -> bool:
+    return _normal_text(answer) == _normal_text(reference)
+
+
+def _same_word(answer: str, reference: str) -> bool:
+    return _same_text(answer.casefold(), reference.casefold())
+
+
+_PLAIN_DECIMAL = re.compile(r"[+-]?(?:0|[1-9][0-9,]{0,60})(?:\.[0-9]{1,60})?")
+
+
+def _decimal(text: str) -> Decimal | None:
+    """A plain decimal number (`1,000.0` is one, `1e3`, `007` and `nan` are not)."""
+    text = text.strip()
+    return Decimal(text.replace(",", "")) if _PLAIN_DECIMAL.fullmatch(text) else None
+
+
+def _same_number(answer: str, reference: str) -> bool:
+    number, wanted = _decimal(answer), _decimal(reference)
+    assert wanted is not None, f"the reference {reference!r} is no plain decimal"
+    return number == wanted
+
+
+def _decimals(text: str) -> list[Decimal | None]:
+    """The items of a list such as `['1.5', '2']`, `[1.5, 2]` or `1.5, 2`."""
+    inner = text.strip().removeprefix("[").removesuffix("]")
+    return [_decimal(item.strip().strip("'\"")) for item in inner.split(",")] if inner.strip() else []
+
+
+def _same_numbers(answer: str, reference: str, tolerance: Decimal = Decimal(0)) -> bool:
+    numbers, wanted = _decimals(answer), _decimals(reference)
+    assert None not in wanted, f"the reference {reference!r} is no list of plain decimals"
+    return len(numbers) == len(wanted) and all(
+        a is not None and b is not None and abs(a - b) <= tolerance for a, b in zip(numbers, wanted, strict=True)
+    )
+
+
+def _same_roots(answer: str, reference: str) -> bool:
+    """In any order: compared as sorted lists.  An empty reference (no real root) takes no answer but an empty one."""
+    numbers = [number for number in _decimals(answer) if number is not None]
+    if len(numbers) != len(_decimals(answer)):
+        return False
+    return _same_numbers(", ".join(f"{number:f}" for number in sorted(numbers)), reference, Decimal("0.001"))
+
+
+def _same_ratio(answer: str, reference: str) -> bool:
+    """`0.375` and `3/8` are the same; the dataset's own scorer takes any prefix such as `0` for right."""
+    value, wanted = _ratio(answer), _ratio(reference)
+    assert wanted is not None, f"the reference {reference!r} is no ratio"
+    return value is not None and abs(value - wanted) <= Decimal("0.0001")
+
+
+def _ratio(text: str) -> Decimal | None:
+    above, slash, below = text.partition("/")
+    numerator, denominator = _decimal(above), _decimal(below) if slash else Decimal(1)
+    return numerator / denominator if numerator is not None and denominator else None
+
+
+_ROLE = re.compile(r"(\w+) is (?:an? )?(\w+)")
+
+
+def _same_roles(answer: str, reference: str) -> bool:
+    """Each name once, with its role, and nothing else but punctuation and `and`."""
+    rest = re.sub(r"\band\b|[\s,.]", "", _ROLE.sub("", answer.casefold()))
+    return not rest and sorted(_ROLE.findall(answer.casefold())) == sorted(_ROLE.findall(reference.casefold()))
+
+
+def _same_json(answer: str, reference: str) -> bool:
+    try:
+        value = json.loads(answer)
+    except (ValueError, RecursionError):
+        return False
+    return json.dumps(value) == json.dumps(json.loads(reference))
+
+
+COMPARISONS: dict[str, Callable[[str, str], bool]] = {
+    "text": _same_text,
+    "word": _same_word,
+    "number": _same_number,
+    "numbers": _same_numbers,
+    "roots": _same_roots,
+    "ratio": _same_ratio,
+    "roles": _same_roles,
+    "json": _same_json,
+}
+
+FAMILY = Family(name="reasoning_gym", domains=domains, excluded=EXCLUDED)

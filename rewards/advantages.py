@@ -1,0 +1,87 @@
+"""From the rewards of one group to the advantages of its trajectories: pure functions of numbers.
+
+In: one reward a trajectory, None where unscored.  Out: one advantage a trajectory, None where unscored.
+Called by the loop, with the scale that `rewards.normalise` knows for the group's domain.
+
+A group is passed as a group: nothing here reshapes a flat batch, and a trajectory counts once, into however many
+fragments it was cut for training (`per_fragment` copies its advantage to them afterwards).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+Range = tuple[float, float]
+
+CLIP = 5.0
+TOLERANCE = 1e-6  # of the declared range: rewards closer than this are equal
+
+
+def scored_values(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def has_signal(values: Sequence[float | None], declared_range: Range, tolerance: float = TOLERANCE) -> bool:
+    """Whether the group can teach anything: its scored rewards differ by more than a fraction of the declared range.
+
+    It asks the whole group, never single rows, and looks at the spread, never at the mean.  Groups with fewer than two
+    scored rewards carry no signal.
+    """
+    scored = scored_values(values)
+    if len(scored) < 2:
+        return False
+    low, high = declared_range
+    return max(scored) - min(scored) > tolerance * (high - low)
+
+
+def group_mean(scored: Sequence[float]) -> list[float]:
+    """R_i - mean(R): without a per-group std, which would inflate nearly solved and nearly hopeless tasks.
+
+    Source: Dr. GRPO (Liu et al., 2025, arXiv 2503.20783).
+    """
+    mean = math.fsum(scored) / len(scored)
+    return [value - mean for value in scored]
+
+
+def leave_one_out(scored: Sequence[float]) -> list[float]:
+    """R_i - mean of the others = n/(n-1) · (R_i - mean): an unbiased baseline.  A single reward gives 0.
+
+    Source: RLOO (Ahmadian et al., 2024, arXiv 2402.14740).
+    """
+    count = len(scored)
+    return [value * count / (count - 1) for value in group_mean(scored)] if count > 1 else [0.0] * count
+
+
+estimators: dict[str, Callable[[Sequence[float]], list[float]]] = {
+    "group_mean": group_mean,
+    "leave_one_out": leave_one_out,
+}
+
+
+def group_advantages(
+    values: Sequence[float | None], scale: float, clip: float = CLIP, estimator: str = "group_mean"
+) -> list[float | None]:
+    """One advantage a trajectory of one group, centred over the scored ones, divided by `scale`, clipped to ±`clip`.
+
+    `scale` is in units of the reward (`DomainStatistics.scale`).  Unscored entries are in no mean and stay None.
+    Raises ValueError for an unknown estimator, and for a scale or clip that is not above zero.
+    """
+    if estimator not in estimators:
+        raise ValueError(f"unknown advantage estimator {estimator!r}; there are: {', '.join(estimators)}")
+    if not (scale > 0 and clip > 0):
+        raise ValueError(f"scale and clip must be above zero, got {scale} and {clip}")
+    scored = scored_values(values)
+    centred = iter(estimators[estimator](scored) if scored else ())
+    return [None if value is None else max(-clip, min(clip, next(centred) / scale)) for value in values]
+
+
+def per_fragment(advantages: Sequence[float | None], num_fragments: Sequence[int]) -> list[float | None]:
+    """Copy each trajectory's advantage to the fragments that it was cut into, in order.
+
+    Raises ValueError if there is not one count a trajectory.
+    """
+    if len(advantages) != len(num_fragments):
+        raise ValueError(f"{len(advantages)} advantages for {len(num_fragments)} trajectories")
+    pairs = zip(advantages, num_fragments, strict=True)
+    return [advantage for advantage, count in pairs for _ in range(count)]

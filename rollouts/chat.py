@@ -1,0 +1,178 @@
+"""Messages to token ids and back, without ever re-tokenising what the model sampled.
+
+In: messages of a task, sampled ids, tool replies.  Out: the exact ids that the engine sees next, and parsed
+messages.  Used by `rollouts.episode` (live), `train.demonstrations` (cold start) and the export check.
+
+A conversation grows only at its end: next prompt = prompt + sampled ids + `bridge(observation)`.  Text is rendered
+through the tokenizer's own chat template; what a bridge or an assistant turn adds is found as the difference of two
+renderings, so no template is written twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from envs.domain import ToolSpec
+from envs.tools import parse_tool_call
+from envs.types import Message, ToolCall
+
+THINK = ("<think>", "</think>")
+TOOL_CALL = ("<tool_call>", "</tool_call>")
+_PROBE_USER = {"role": "user", "content": "?"}
+
+
+class ChatRenderer:
+    """Renders for one tokenizer.  Stateless; safe to share between episodes.
+
+    Raises ValueError where the tokenizer lacks a chat template, a stop token or the structural tokens, or where its
+    template rewrites earlier turns (a conversation would then not extend itself token for token).
+    """
+
+    def __init__(self, tokenizer: Any, stop_ids: Sequence[int]):
+        if not tokenizer.chat_template:
+            raise ValueError("the model's tokenizer has no chat template: give it one before training")
+        self.tokenizer = tokenizer
+        self.stop_ids = tuple(stop_ids)
+        self.structure = {token: self._single_id(token) for token in (*THINK, *TOOL_CALL)}
+        self._special = [token for token in tokenizer.all_special_tokens if token]
+        self._special_pattern = re.compile("|".join(re.escape(token) for token in self._special))
+        self._check_append_only()
+
+    def prompt_ids(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = (), tier: str = "low") -> list[int]:
+        """Ids of a conversation up to and including the header of the assistant's next turn."""
+        return self._render([_as_dict(message) for message in messages], tools, tier, generate=True)
+
+    def bridge_ids(self, observation: Sequence[Message]) -> list[int]:
+        """Ids between a finished assistant turn (its stop token was sampled) and the next one."""
+        probe = [_PROBE_USER, {"role": "assistant", "content": "!"}]
+        whole = self._render([*probe, *(_as_dict(message) for message in observation)], (), "low", generate=True)
+        return whole[self._end_of_assistant(self._render(probe, (), "low", generate=False)) :]
+
+    def assistant_ids(self, message: Message) -> list[int]:
+        """Ids that a model would have to sample to say `message`, stop token included (for demonstrations)."""
+        header = self._render([_PROBE_USER], (), "low", generate=True)
+        whole = self._render([_PROBE_USER, _as_dict(message)], (), "low", generate=False)
+        if whole[: len(header)] != header:
+            raise ValueError("the chat template's generation prompt is no prefix of a rendered assistant turn")
+        return whole[len(header) : self._end_of_assistant(whole)]
+
+    def parse(self, completion_ids: Sequence[int]) -> Message:
+        """What the model said.  Never raises: broken structure becomes a tool call with an error, or plain text."""
+        ids = list(completion_ids)
+        if ids and ids[-1] in self.stop_ids:
+            ids.pop()
+        reasoning, ids = self._split_reasoning(ids)
+        text_ids: list[int] = []
+        calls: list[ToolCall] = []
+        open_id, close_id = (self.structure[token] for token in TOOL_CALL)
+        position = 0
+        while position < len(ids):
+            if ids[position] != open_id:
+                text_ids.append(ids[position])
+                position += 1
+                continue
+            end = ids.index(close_id, position) if close_id in ids[position:] else len(ids)
+            raw = self._decode(ids[position + 1 : end])
+            calls.append(
+                parse_tool_call(raw) if end < len(ids) else ToolCall("", {}, raw, error="the tool call is not closed")
+            )
+            position = end + 1
+        return Message.of("assistant", self._decode(text_ids), reasoning=reasoning, tool_calls=tuple(calls))
+
+    def _split_reasoning(self, ids: list[int]) -> tuple[str, list[int]]:
+        open_id, close_id = (self.structure[token] for token in THINK)
+        if not ids or ids[0] != open_id:
+            return "", ids
+        end = ids.index(close_id) if close_id in ids else len(ids)
+        return self._decode(ids[1:end]), ids[end + 1 :]
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=False))
+
+    def _single_id(self, token: str) -> int:
+        ids = self.tokenizer.encode(token, add_special_tokens=False)
+        if len(ids) != 1:
+            raise ValueError(f"the tokenizer has no single token for {token!r}; add it as a special token")
+        return int(ids[0])
+
+    def _end_of_assistant(self, ids: list[int]) -> int:
+        """Index just after the last stop token (templates may add a newline behind it)."""
+        for position in range(len(ids) - 1, -1, -1):
+            if ids[position] in self.stop_ids:
+                return position + 1
+        raise ValueError(f"the chat template closes an assistant turn with none of the stop ids {self.stop_ids}")
+
+    def _render(
+        self, messages: list[dict[str, Any]], tools: Sequence[ToolSpec], tier: str, *, generate: bool
+    ) -> list[int]:
+        hidden: list[str] = []
+        text = self.tokenizer.apply_chat_template(
+            [self._hide_special(message, hidden) for message in messages],
+            tools=[_tool_dict(tool) for tool in tools] or None,
+            tokenize=False,
+            add_generation_prompt=generate,
+            thinking_tier=tier,
+        )
+        if not hidden:
+            return list(self.tokenizer.encode(text, add_special_tokens=False))
+        return self._encode_hidden(text, hidden)
+
+    def _hide_special(self, message: dict[str, Any], hidden: list[str]) -> dict[str, Any]:
+        """Content that spells a special token must not become one: it is swapped for a marker and encoded apart."""
+        out = dict(message)
+        for key in ("content", "reasoning_content"):
+            if self._special_pattern.search(out.get(key) or ""):
+                hidden.append(out[key])
+                out[key] = f"\ue000{len(hidden) - 1}\ue001"
+        return out
+
+    def _encode_hidden(self, text: str, hidden: list[str]) -> list[int]:
+        ids: list[int] = []
+        for piece in re.split("(\ue000\\d+\ue001)", text):
+            if piece.startswith("\ue000"):
+                ids += self._encode_plain(hidden[int(piece[1:-1])])
+            else:
+                ids += self.tokenizer.encode(piece, add_special_tokens=False)
+        return ids
+
+    def _encode_plain(self, text: str) -> list[int]:
+        """Encode text so that no special token can come out: each is cut after its first character."""
+        ids: list[int] = []
+        position = 0
+        for match in self._special_pattern.finditer(text):
+            for piece in (text[position : match.start() + 1], text[match.start() + 1 : match.end()]):
+                ids += self.tokenizer.encode(piece, add_special_tokens=False) if piece else []
+            position = match.end()
+        return ids + (self.tokenizer.encode(text[position:], add_special_tokens=False) if text[position:] else [])
+
+    def _check_append_only(self) -> None:
+        call = ToolCall("f", {}, '{"name":"f","arguments":{}}')
+        first = Message.of("assistant", "b", reasoning="r", tool_calls=(call,))
+        conversation = [Message.of("user", "a"), first, Message.of("tool", "c", name="f")]
+        grown = self.prompt_ids(conversation[:1]) + self.assistant_ids(first) + self.bridge_ids(conversation[2:])
+        if grown != self.prompt_ids(conversation):
+            raise ValueError(
+                "the chat template rewrites earlier turns (drops reasoning, or renders a turn differently once it is "
+                "history): trajectories would not extend themselves; give the tokenizer an append-only template"
+            )
+
+
+def _as_dict(message: Message) -> dict[str, Any]:
+    out: dict[str, Any] = {"role": message.role, "content": message.text}
+    if message.reasoning:
+        out["reasoning_content"] = message.reasoning
+    if message.name:
+        out["name"] = message.name
+    if message.tool_calls:
+        out["tool_calls"] = [
+            {"raw": call.raw, "function": {"name": call.name, "arguments": dict(call.arguments)}}
+            for call in message.tool_calls
+        ]
+    return out
+
+
+def _tool_dict(tool: ToolSpec) -> dict[str, Any]:
+    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+    return {"type": "function", "function": function}

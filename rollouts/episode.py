@@ -1,0 +1,142 @@
+"""One task, one engine, one trajectory.
+
+In: a task, its domain, a renderer, an engine.  Out: a `Trajectory` of exactly the tokens that were sampled.  Called by
+`rollouts.worker`; knows no Ray and no vLLM.
+
+    prompt ids ─► engine ─► completion ids ─► parse ─► environment ─► observation ─► bridge ids ─┐
+        ▲                                                                                        │
+        └──────────────────── prompt + completion + bridge, never re-tokenised ◄─────────────────┘
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import dataclass
+
+from envs.base import Environment, EnvironmentFailure
+from envs.domain import Domain
+from envs.types import FinishReason, Status, Task, Trajectory, Turn
+from rollouts.chat import ChatRenderer
+from rollouts.engine import Completion, Engine, SamplingParams, TurnRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeLimits:
+    """Token budgets of one tier: of one turn, of all turns of a trajectory together, and the context window."""
+
+    turn_tokens: int
+    trajectory_tokens: int
+    context: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeSettings:
+    """How to run one episode.  `number` orders it among the others; `sample` counts within its group."""
+
+    number: int
+    sample: int
+    tier: str
+    limits: EpisodeLimits
+    temperature: float
+    seed: int
+
+
+def sampling_seed(run_seed: int, task_id: str, sample: int, turn: int) -> int:
+    """A seed that depends on what is sampled and on nothing else: not on engines, workers or order."""
+    digest = hashlib.sha256(f"{run_seed}|{task_id}|{sample}|{turn}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+async def run_episode(
+    task: Task, domain: Domain, settings: EpisodeSettings, renderer: ChatRenderer, engine: Engine, prompt: list[int]
+) -> Trajectory:
+    """Play `task` to its end.  `prompt` is its rendered prompt (shared by the samples of a group).
+
+    An environment whose infrastructure fails gives status FAILED; an engine failure is raised: the run cannot go on.
+    """
+    started = time.perf_counter()
+    environment = domain.environment(task)
+    turns: list[Turn] = []
+    error = ""
+    try:
+        await environment.reset()
+        status = await _play(turns, task, domain, environment, settings, renderer, engine, prompt)
+    except EnvironmentFailure as failure:
+        status, error = Status.FAILED, f"{type(failure).__name__}: {failure}"
+    finally:
+        engine.release(settings.number)
+        await environment.close()
+    return Trajectory(
+        task=task,
+        tier=settings.tier,
+        sample=settings.sample,
+        segments=[turns],
+        status=status,
+        error=error,
+        seconds=time.perf_counter() - started,
+    )
+
+
+async def _play(
+    turns: list[Turn],
+    task: Task,
+    domain: Domain,
+    environment: Environment,
+    settings: EpisodeSettings,
+    renderer: ChatRenderer,
+    engine: Engine,
+    ids: list[int],
+) -> Status:
+    """Append turns until the environment is done or a limit is met; returns how it ended."""
+    sampled = 0
+    for number in range(domain.max_turns):
+        budget = _budget(settings.limits, sampled, len(ids))
+        if budget <= 0:
+            return Status.TRUNCATED
+        completion = await engine.generate(_request(task, settings, renderer, number, ids, budget))
+        sampled += len(completion.token_ids)
+        turn = _turn(completion, ids, renderer)
+        turns.append(turn)
+        if completion.finish_reason is FinishReason.LENGTH:
+            return Status.TRUNCATED
+        result = await environment.step(turn.message)
+        turn.observation = result.observation
+        if result.done:
+            return Status.DONE
+        ids = [*ids, *completion.token_ids, *renderer.bridge_ids(result.observation)]
+    return Status.MAX_TURNS
+
+
+def _budget(limits: EpisodeLimits, sampled: int, prompt_length: int) -> int:
+    return min(limits.turn_tokens, limits.trajectory_tokens - sampled, limits.context - prompt_length)
+
+
+def _request(
+    task: Task, settings: EpisodeSettings, renderer: ChatRenderer, turn: int, ids: list[int], budget: int
+) -> TurnRequest:
+    return TurnRequest(
+        episode=settings.number,
+        turn=turn,
+        prompt_ids=tuple(ids),
+        sampling=SamplingParams(
+            temperature=settings.temperature,
+            max_tokens=budget,
+            seed=sampling_seed(settings.seed, task.id, settings.sample, turn),
+            stop_ids=renderer.stop_ids,
+        ),
+    )
+
+
+def _turn(completion: Completion, prompt_ids: list[int], renderer: ChatRenderer) -> Turn:
+    return Turn(
+        prompt_ids=prompt_ids,
+        completion_ids=completion.token_ids,
+        logprobs=completion.logprobs,
+        versions=completion.versions,
+        forced=[False] * len(completion.token_ids),
+        message=renderer.parse(completion.token_ids),
+        observation=(),
+        finish_reason=completion.finish_reason,
+        routes=completion.routes,
+    )

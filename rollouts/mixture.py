@@ -1,0 +1,328 @@
+"""Which domain, tier and task next, and what became of it.
+
+In: a weight for each domain, a weight for each tier.  Out: tickets, each a promise that the loop will make one group
+of that domain and tier.  Called by the loop, which settles every ticket: accepted, or lost and then owed a refill.
+
+The stream is a function of seed, weights and the order of calls; no random number generator is involved, and
+`state_dict` resumes it exactly, also when domains have come or gone since.  How quotas are kept: `rollouts.quotas`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from fractions import Fraction
+from typing import Any
+
+from rollouts.quotas import CarriedQuota, ExactQuota, Weight, exact_fraction, shares, stable_hash
+
+MAX_OVERSAMPLING = 4  # submitted groups for one that is accepted, in the long run
+BURST_DRAWS = 16  # so many draws' refills may be saved up for a bad stretch
+START_RANGE = 1_000_000
+MAX_HELD_OUT_IN_A_ROW = 10_000
+
+
+class Outcome(Enum):
+    """What became of a ticket.  All but ACCEPTED leave a debt."""
+
+    ACCEPTED = "accepted"
+    FILTERED = "filtered"  # no signal
+    UNSCORED = "unscored"  # the infrastructure failed
+    STALE = "stale"  # too old to be trained on
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """One draw.  `position` counts the earlier tickets of its domain; `refill` names the ticket that it makes up for.
+
+    Example: ``Ticket(number=17, domain="math/add", tier="low", position=3)``
+    """
+
+    number: int
+    domain: str
+    tier: str
+    position: int
+    refill: int | None = None
+
+
+@dataclass(slots=True)
+class Account:
+    """All that is known of one domain; it outlives the domain's stay in the mixture.
+
+    submitted = accepted + filtered + unscored + stale + in flight, at all times.  `owed` is a heap of (number of the
+    lost ticket, tier).  `credit` is the number of refills it may still take: each ordinary draw adds three.
+    """
+
+    cursor: int
+    submitted: int = 0
+    settled: dict[str, int] = field(default_factory=lambda: {outcome.value: 0 for outcome in Outcome})
+    owed: list[tuple[int, str]] = field(default_factory=list)
+    credit: int = 0
+    written_off: int = 0
+
+
+class Mixture:
+    """Exact quotas over domains and over the tiers of each.
+
+    weights: domain -> weight, unnormalised (see `rollouts.quotas.exact_fraction` for what a float means).
+    tiers: domain -> the tiers it declares; tier_weights: tier -> weight (default: all equal).  A tier that a domain
+    does not declare is never drawn there.  families: domain -> label along which the order is spread (default: the part
+    of the name before the slash).
+
+    Raises ValueError for unusable weights and for a domain that is left without a tier.
+    """
+
+    def __init__(
+        self,
+        weights: Mapping[str, Weight],
+        tiers: Mapping[str, Iterable[str]],
+        tier_weights: Mapping[str, Weight] | None = None,
+        seed: int = 0,
+        families: Mapping[str, str] | None = None,
+    ):
+        self.seed = seed
+        self._tiers = {domain: tuple(declared) for domain, declared in tiers.items()}
+        self._tier_weights = dict(tier_weights) if tier_weights is not None else None
+        self._families = dict(families or {})
+        self._base = shares(weights)
+        self._num_tickets = 0
+        self._in_flight: dict[int, tuple[Ticket, int | None]] = {}
+        self._accounts: dict[str, Account] = {}
+        self._tier_quotas: dict[str, ExactQuota] = {}
+        self._quota: ExactQuota | CarriedQuota = self._exact(self._base)
+        self._admit(self._base)
+
+    # Drawing
+
+    def next_ticket(self) -> Ticket:
+        """The next ordinary draw."""
+        domain = self._quota.draw()
+        account = self._accounts[domain]
+        account.credit = min(account.credit + MAX_OVERSAMPLING - 1, BURST_DRAWS * (MAX_OVERSAMPLING - 1))
+        return self._submit(domain, self._tier_quotas[domain].draw())
+
+    def refill_ticket(self, domain: str) -> Ticket | None:
+        """Make up for the oldest lost ticket of a domain, in the same tier.
+
+        None if nothing is owed.  Ordinary draws do not move, so that accepted quotas approach the drawn ones.
+        """
+        account = self._account(domain)
+        if not account.owed or domain not in self._quota.shares:
+            return None
+        assert account.credit > 0, "debts beyond the credit are written off"
+        account.credit -= 1
+        lost, tier = heapq.heappop(account.owed)
+        return self._submit(domain, tier, refill=lost)
+
+    def refill_tickets(self, budget: int) -> list[Ticket]:
+        """At most `budget` refills over all domains, oldest loss first: the order of settling does not matter."""
+        heap = [(self._accounts[name].owed[0], name) for name in self._quota.shares if self._accounts[name].owed]
+        heapq.heapify(heap)
+        tickets: list[Ticket] = []
+        while heap and len(tickets) < budget:
+            _, domain = heapq.heappop(heap)
+            ticket = self.refill_ticket(domain)
+            assert ticket is not None
+            tickets.append(ticket)
+            if self._accounts[domain].owed:
+                heapq.heappush(heap, (self._accounts[domain].owed[0], domain))
+        return tickets
+
+    def take_index(self, ticket: Ticket, is_train: Callable[[int], bool]) -> int:
+        """The task index for a ticket: its domain's next one in the training split.  None is given out twice.
+
+        The index is kept with the ticket while that is in flight (see `in_flight`).  Raises ValueError when the domain
+        shows no training task over a long stretch.
+        """
+        account = self._account(ticket.domain)
+        for index in range(account.cursor, account.cursor + MAX_HELD_OUT_IN_A_ROW):
+            if is_train(index):
+                account.cursor = index + 1
+                if ticket.number in self._in_flight:
+                    self._in_flight[ticket.number] = (ticket, index)
+                return index
+        raise ValueError(
+            f"domain {ticket.domain!r}: no training task among {MAX_HELD_OUT_IN_A_ROW} from index {account.cursor} on"
+        )
+
+    # Settling
+
+    def settle(self, ticket: Ticket, outcome: Outcome) -> None:
+        """Say what became of a ticket.  Raises ValueError if it is not in flight (settled before, or never drawn)."""
+        if self._in_flight.pop(ticket.number, None) is None:
+            raise ValueError(f"ticket {ticket.number} of {ticket.domain} is not in flight: settled before?")
+        account = self._account(ticket.domain)
+        account.settled[outcome.value] += 1
+        if outcome is not Outcome.ACCEPTED:
+            heapq.heappush(account.owed, (ticket.number, ticket.tier))
+            while len(account.owed) > account.credit:
+                heapq.heappop(account.owed)
+                account.written_off += 1
+
+    def in_flight(self) -> list[tuple[Ticket, int | None]]:
+        """Unsettled tickets, oldest first, with their task index once taken: what to submit again after a resume."""
+        return [self._in_flight[number] for number in sorted(self._in_flight)]
+
+    def accounting(self) -> dict[str, dict[str, int]]:
+        """Per domain: submitted, the four outcomes, in_flight, owed, written_off.  Asserts that nothing is lost."""
+        flying = Counter(ticket.domain for ticket, _ in self._in_flight.values())
+        table = {}
+        for domain, account in sorted(self._accounts.items()):
+            assert account.submitted == sum(account.settled.values()) + flying[domain], (
+                f"{domain}: lost count of tickets"
+            )
+            table[domain] = {
+                "submitted": account.submitted,
+                **account.settled,
+                "in_flight": flying[domain],
+                "owed": len(account.owed),
+                "written_off": account.written_off,
+            }
+        return table
+
+    def starved(self) -> list[str]:
+        """Domains that lose more than three of four groups: their refills are used up, their quota is not met."""
+        return [name for name in sorted(self._quota.shares) if self._is_starved(self._accounts[name])]
+
+    def accepted_shares(self) -> dict[str, float]:
+        """Each domain's part of all accepted groups so far (empty before the first)."""
+        return share_of({name: account.settled["accepted"] for name, account in sorted(self._accounts.items())})
+
+    # Weights
+
+    @property
+    def weights(self) -> dict[str, Fraction]:
+        """The present exact share of each domain."""
+        return dict(self._quota.shares)
+
+    def deviations(self) -> dict[str, float]:
+        """Target minus ordinary draws of each domain: in (-1, 1) until weights change, then within 1 + ln(domains)."""
+        return {name: float(value) for name, value in self._quota.deviations().items()}
+
+    def set_weights(self, weights: Mapping[str, Weight], tiers: Mapping[str, Iterable[str]] | None = None) -> None:
+        """Go on with these weights; what each domain is owed is carried over.  `tiers` declares domains that are new.
+
+        Equal shares change nothing.  Raises ValueError as the constructor does, and then changes nothing.
+        """
+        wanted = shares(weights)
+        self._tiers |= {domain: tuple(declared) for domain, declared in (tiers or {}).items()}
+        if wanted == self._quota.shares:
+            return
+        self._admit(wanted)
+        if isinstance(self._quota, ExactQuota):
+            self._quota = self._carried(wanted, self._quota.deviations())
+        else:
+            self._quota.set_shares(wanted, self._labels(wanted))
+
+    # State
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that resuming needs, as JSON-able data."""
+        return {
+            "seed": self.seed,
+            "base": _texts(self._base),
+            "shares": _texts(self._quota.shares),
+            "families": self._labels(self._quota.shares),
+            "exact": isinstance(self._quota, ExactQuota),
+            "quota": self._quota.state_dict(),
+            "tiers": {
+                name: {"shares": _texts(quota.shares), "quota": quota.state_dict()}
+                for name, quota in self._tier_quotas.items()
+            },
+            "accounts": {name: asdict(account) for name, account in self._accounts.items()},
+            "num_tickets": self._num_tickets,
+            "in_flight": [[asdict(ticket), index] for ticket, index in self.in_flight()],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue where `state` was taken.
+
+        If this mixture was made with the weights, seed and families of the saved one, the stream goes on bit for bit,
+        in the weights of that moment.  If it was made with other weights or domains, those win and quotas are counted
+        from here; cursors, debts and accounts of every domain are kept either way.
+        """
+        self._num_tickets = int(state["num_tickets"])
+        self._accounts = {name: _account_from(saved) for name, saved in state["accounts"].items()}
+        self._in_flight = {saved["number"]: (Ticket(**saved), index) for saved, index in state["in_flight"]}
+        saved_shares = {name: Fraction(text) for name, text in state["shares"].items()}
+        same = state["seed"] == self.seed and state["base"] == _texts(self._base)
+        same = same and state["families"] == self._labels(saved_shares)
+        present = saved_shares if same else self._base
+        self._tier_quotas = {}
+        self._admit(present)
+        for name, saved in state["tiers"].items():
+            quota = self._tier_quotas.get(name)
+            if quota and saved["shares"] == _texts(quota.shares) and state["seed"] == self.seed:
+                quota.load_state_dict(saved["quota"])
+        if same and not state["exact"]:
+            self._quota = self._carried(present)
+        else:
+            self._quota = self._exact(present)
+        if same:
+            self._quota.load_state_dict(state["quota"])
+
+    # Inside
+
+    def _submit(self, domain: str, tier: str, refill: int | None = None) -> Ticket:
+        account = self._accounts[domain]
+        ticket = Ticket(self._num_tickets, domain, tier, account.submitted, refill)
+        account.submitted += 1
+        self._num_tickets += 1
+        self._in_flight[ticket.number] = (ticket, None)
+        return ticket
+
+    def _exact(self, wanted: Mapping[str, Fraction]) -> ExactQuota:
+        return ExactQuota(wanted, seed=(self.seed, "domain"), labels=self._labels(wanted))
+
+    def _carried(self, wanted: Mapping[str, Fraction], accounts: Mapping[str, Fraction] | None = None) -> CarriedQuota:
+        return CarriedQuota(wanted, accounts, seed=(self.seed, "domain"), labels=self._labels(wanted))
+
+    def _labels(self, names: Iterable[str]) -> dict[str, str]:
+        return {name: self._families.get(name, name.split("/")[0]) for name in names}
+
+    def _admit(self, wanted: Mapping[str, Fraction]) -> None:
+        """Open an account and a tier sequence for domains that have none."""
+        new = {
+            name: ExactQuota(self._tier_shares(name), seed=(self.seed, name))
+            for name in wanted
+            if name not in self._tier_quotas
+        }
+        self._tier_quotas |= new
+        for name in wanted:
+            if name not in self._accounts:
+                self._accounts[name] = Account(cursor=stable_hash(self.seed, name, "start") % START_RANGE)
+
+    def _tier_shares(self, domain: str) -> dict[str, Fraction]:
+        declared = self._tiers.get(domain, ())
+        weights = self._tier_weights if self._tier_weights is not None else dict.fromkeys(declared, 1)
+        usable = {tier: weights[tier] for tier in declared if exact_fraction(weights.get(tier, 0)) != 0}
+        if not usable:
+            raise ValueError(f"domain {domain!r} has the tiers {list(declared)}, none has a weight in {dict(weights)}")
+        return shares(usable)
+
+    def _account(self, domain: str) -> Account:
+        if domain not in self._accounts:
+            raise ValueError(f"domain {domain!r} was never in this mixture")
+        return self._accounts[domain]
+
+    @staticmethod
+    def _is_starved(account: Account) -> bool:
+        return account.written_off > 0 and account.credit < MAX_OVERSAMPLING
+
+
+def share_of(counts: Mapping[str, int]) -> dict[str, float]:
+    """Counts as parts of their sum, without zeros: q_d of the loss, given a batch's accepted groups a domain."""
+    total = sum(counts.values())
+    return {name: count / total for name, count in counts.items() if count}
+
+
+def _texts(values: Mapping[str, Fraction]) -> dict[str, str]:
+    return {name: str(value) for name, value in values.items()}
+
+
+def _account_from(saved: Mapping[str, Any]) -> Account:
+    owed = [(int(number), str(tier)) for number, tier in saved["owed"]]
+    return Account(**{**saved, "settled": dict(saved["settled"]), "owed": owed})

@@ -1,0 +1,300 @@
+"""The pool: Ray actors of engines and episode workers, and the driver's handle on them.
+
+In: assignments, weight shards (references).  Out: group summaries, with references to the groups themselves: tokens go
+from worker to trainer through the object store and never pass the driver.  Built by `train.launch`.
+
+    driver ── run ──► workers (CPU nodes) ── submit / collect ──► engines
+       └───── publish(version, shard refs) ─────────────────────►
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+
+from envs.types import Split, Task
+from rollouts.engine import Completion, EngineFailure, TurnRequest
+from rollouts.group import GroupSummary, summarise
+from rollouts.vllm_engine import EngineServer, EngineSettings, VllmDriver
+from rollouts.worker import Assignment, EpisodeWorker, WorkerSettings
+
+# Reads shards, checks them and writes the engine's file: (shards, format, directory) -> Prepared.
+Prepare = Callable[[Sequence[Any], str], "Prepared"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A version's weights on an engine's node: one file in serving format, and the digest of all its bytes."""
+
+    path: str
+    num_tensors: int
+    version: int
+    checksum: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineReport:
+    """What an engine says it serves."""
+
+    version: int
+    checksum: str
+    busy_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolSettings:
+    """How many actors of each kind, and what each may take; from `cluster` in the config."""
+
+    engine: EngineSettings
+    worker: WorkerSettings
+    format: str
+    num_engines: int
+    num_workers: int
+    deterministic: bool
+    engine_cpus: float
+    engine_gpus: float
+    worker_cpus: float
+    engine_environment: dict[str, str]
+    worker_environment: dict[str, str]
+    start_seconds: float
+    publish_seconds: float
+
+
+@dataclass(slots=True)
+class GroupResult:
+    """A group's numbers here, its tokens in the object store (None where nobody will read them)."""
+
+    summary: GroupSummary
+    reference: Any = field(default=None, repr=False)
+
+
+class EngineActor:
+    """An `EngineServer` and the receiving end of publishing.  Threaded: a waiting `collect` blocks nobody."""
+
+    def __init__(self, settings: EngineSettings, deterministic: bool, format: str, prepare: Prepare):
+        self._format, self._prepare = format, prepare
+        self._server = EngineServer(lambda: VllmDriver(settings), deterministic=deterministic)
+
+    def open(self, episodes: Sequence[int]) -> None:
+        self._server.open(episodes)
+
+    def submit(self, client: str, requests: Sequence[TurnRequest], released: Sequence[int]) -> None:
+        self._server.submit(client, requests, released)
+
+    def collect(self, client: str, timeout: float) -> list[Completion]:
+        return self._server.collect(client, timeout)
+
+    def publish(self, *shards: Any) -> EngineReport:
+        """Check the shards, load them, and say what is served now."""
+        import pathlib
+
+        prepared = self._prepare(shards, self._format)
+        try:
+            self._server.run(
+                lambda driver: driver.load(
+                    prepared.path, prepared.num_tensors, prepared.version, prepared.checksum
+                )
+            )
+        finally:
+            pathlib.Path(prepared.path).unlink(missing_ok=True)
+        return self.report()
+
+    def report(self) -> EngineReport:
+        def read(driver: VllmDriver) -> EngineReport:
+            return EngineReport(
+                version=driver.version, checksum=driver.checksum, busy_seconds=self._server.busy_seconds
+            )
+
+        report: EngineReport = self._server.run(read)
+        return report
+
+    def reset_prefix_cache(self) -> None:
+        self._server.run(lambda driver: driver.reset_prefix_cache())
+
+    def stop(self) -> None:
+        self._server.stop()
+
+
+class WorkerActor:
+    """An `EpisodeWorker`; groups it rolled out stay in its object store."""
+
+    def __init__(self, settings: WorkerSettings, name: str, engines: Sequence[Any]):
+        self._worker = EpisodeWorker(settings, name)
+        self._engines = {number: RayEngineHandle(actor) for number, actor in enumerate(engines)}
+
+    def ready(self) -> str:
+        return self._worker.name
+
+    def make_tasks(self, domain: str, split: Split, start: int, count: int) -> tuple[list[Task], int]:
+        return self._worker.make_tasks(domain, split, start, count)
+
+    def run(self, assignments: Sequence[Assignment], keep: bool) -> list[GroupResult]:
+        groups = self._worker.run_groups(assignments, self._engines)
+        return [GroupResult(summarise(group), ray.put(group) if keep else None) for group in groups]
+
+
+class RayEngineHandle:
+    """An engine actor as an episode worker sees it."""
+
+    def __init__(self, actor: Any):
+        self._actor = actor
+
+    async def submit(self, client: str, requests: Sequence[TurnRequest], released: Sequence[int]) -> None:
+        await _engine_call(self._actor.submit.remote(client, requests, released))
+
+    async def collect(self, client: str, timeout: float) -> list[Completion]:
+        completions: list[Completion] = await _engine_call(self._actor.collect.remote(client, timeout))
+        return completions
+
+
+async def _engine_call(reference: Any) -> Any:
+    try:
+        return await asyncio.wrap_future(reference.future())
+    except ray.exceptions.RayActorError as error:
+        raise EngineFailure(f"an engine process died: {error}") from error
+
+
+class RolloutPool:
+    """The driver's handle.  All methods block; all raise `EngineFailure` where an engine failed."""
+
+    def __init__(self, settings: PoolSettings, prepare: Prepare):
+        self.settings = settings
+        self._episodes = itertools.count()
+        self._engines = [self._make_engine(prepare) for _ in range(settings.num_engines)]
+        self._workers = [self._make_worker(number) for number in range(settings.num_workers)]
+
+    def wait_until_ready(self) -> None:
+        """Block until every actor is up; EngineFailure carries the text of the first that is not."""
+        waiting = [actor.report.remote() for actor in self._engines]
+        waiting += [actor.ready.remote() for actor in self._workers]
+        _get(waiting, self.settings.start_seconds, "start")
+
+    def publish(self, version: int, shards: Sequence[Any]) -> EngineReport:
+        """Load one version everywhere; EngineFailure names a refused shard, a dead or a slow engine.
+
+        A failed publish leaves engines on version -1, which nothing is sampled from; the next one works.
+        """
+        references = [actor.publish.remote(*shards) for actor in self._engines]
+        reports = _get(references, self.settings.publish_seconds, f"publish version {version}")
+        self._check_reports(reports, version)
+        report: EngineReport = reports[0]
+        return report
+
+    def check_version(self, version: int) -> EngineReport:
+        """Ask every engine what it serves; EngineFailure where that is not `version` with one checksum for all."""
+        reports = _get([actor.report.remote() for actor in self._engines], self.settings.publish_seconds, "report")
+        self._check_reports(reports, version)
+        report: EngineReport = reports[0]
+        return report
+
+    def make_tasks(self, requests: Sequence[tuple[str, Split, int, int]]) -> list[tuple[list[Task], int]]:
+        """For each (domain, split, start index, count): that many tasks, and the next index.  Spread over workers."""
+        workers = itertools.cycle(self._workers)
+        return list(ray.get([next(workers).make_tasks.remote(*request) for request in requests]))
+
+    def run(
+        self,
+        groups: Sequence[tuple[int, Task, str]],
+        *,
+        num_samples: int,
+        temperature: float,
+        seed: int,
+        keep: bool = True,
+    ) -> list[GroupResult]:
+        """Roll out (ticket, task, tier) groups, all at once; results in the order given."""
+        assignments = [
+            Assignment(
+                ticket=ticket,
+                task=task,
+                tier=tier,
+                num_samples=num_samples,
+                first_episode=self._take_episodes(num_samples),
+                engine=position % len(self._engines),
+                temperature=temperature,
+                seed=seed,
+            )
+            for position, (ticket, task, tier) in enumerate(groups)
+        ]
+        self._open(assignments)
+        shares = [assignments[number :: len(self._workers)] for number in range(len(self._workers))]
+        references = [
+            worker.run.remote(share, keep) for worker, share in zip(self._workers, shares, strict=True) if share
+        ]
+        finished = [result for results in _get(references, None, "roll out") for result in results]
+        by_ticket = {result.summary.ticket: result for result in finished}
+        return [by_ticket[ticket] for ticket, _, _ in groups]
+
+    def stop(self) -> None:
+        for actor in (*self._engines, *self._workers):
+            ray.kill(actor)
+
+    def _take_episodes(self, count: int) -> int:
+        first = next(self._episodes)
+        for _ in range(count - 1):
+            next(self._episodes)
+        return first
+
+    def _open(self, assignments: Sequence[Assignment]) -> None:
+        """Fresh prefix caches (a run must not depend on what was asked before), and episodes announced."""
+        waiting = [actor.reset_prefix_cache.remote() for actor in self._engines]
+        for number, actor in enumerate(self._engines):
+            episodes = [
+                item.first_episode + sample
+                for item in assignments
+                if item.engine == number
+                for sample in range(item.num_samples)
+            ]
+            waiting.append(actor.open.remote(episodes))
+        _get(waiting, self.settings.publish_seconds, "open episodes")
+
+    def _check_reports(self, reports: Sequence[EngineReport], version: int) -> None:
+        wrong = [report.version for report in reports if report.version != version]
+        if wrong:
+            raise EngineFailure(
+                f"{len(wrong)} of {len(reports)} engines serve version {wrong[0]}, the trainer is at {version}: "
+                "a publish was skipped or failed; nothing was trained on their tokens"
+            )
+        checksums = {report.checksum for report in reports}
+        if len(checksums) > 1:
+            raise EngineFailure(f"engines at version {version} hold different bytes: {sorted(checksums)}")
+
+    def _make_engine(self, prepare: Prepare) -> Any:
+        settings = self.settings
+        options = {
+            "num_cpus": settings.engine_cpus,
+            "num_gpus": settings.engine_gpus,
+            "max_concurrency": 2 * settings.num_workers + 4,
+            "runtime_env": {"env_vars": settings.engine_environment},
+        }
+        return (
+            ray.remote(EngineActor)
+            .options(**options)
+            .remote(settings.engine, settings.deterministic, settings.format, prepare)
+        )
+
+    def _make_worker(self, number: int) -> Any:
+        options = {
+            "num_cpus": self.settings.worker_cpus,
+            "runtime_env": {"env_vars": self.settings.worker_environment},
+        }
+        return (
+            ray.remote(WorkerActor).options(**options).remote(self.settings.worker, f"worker-{number}", self._engines)
+        )
+
+
+def _get(references: Sequence[Any], timeout: float | None, doing: str) -> list[Any]:
+    try:
+        return list(ray.get(list(references), timeout=timeout))
+    except ray.exceptions.GetTimeoutError as error:
+        raise EngineFailure(f"could not {doing} within {timeout} s (engine hung, or the limit is too short)") from error
+    except ray.exceptions.RayTaskError as error:
+        if not isinstance(error.cause, EngineFailure | RuntimeError | ValueError):
+            raise
+        raise EngineFailure(f"could not {doing}: {error.cause}") from error
+    except ray.exceptions.RayActorError as error:
+        raise EngineFailure(f"could not {doing}: {error}") from error

@@ -1,0 +1,88 @@
+"""How a running vLLM engine takes new weights on a CPU (or anywhere a file can be read): a weight-transfer backend.
+
+In: one safetensors file on the engine's node (tmpfs), already in serving format, whose checksums were verified by
+`rollouts.vllm_engine`.  Out: a model whose every parameter came from that file, or an error that names what did not.
+vLLM loads this module by path in each of its worker processes, so it works for any tensor-parallel size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from safetensors.torch import load_file
+from vllm.distributed.weight_transfer.base import WeightTransferEngine, WeightTransferInitInfo, WeightTransferUpdateInfo
+from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
+from vllm.model_executor.model_loader.reload import finalize_layerwise_reload, initialize_layerwise_reload
+
+BACKEND = "jointrl_file"
+
+
+@dataclass
+class FileInit(WeightTransferInitInfo):
+    """Nothing has to be agreed on beforehand."""
+
+
+@dataclass
+class FileUpdate(WeightTransferUpdateInfo):
+    """Where this version's weights lie, and how many tensors have to be there."""
+
+    path: str
+    num_tensors: int
+
+
+class FileWeightTransfer(WeightTransferEngine):
+    """Loads a whole version at once, through vLLM's layer-wise reload."""
+
+    init_info_cls = FileInit
+    update_info_cls = FileUpdate
+    supports_draft_weight_update = False
+
+    def init_transfer_engine(self, init_info: FileInit) -> None:
+        return None
+
+    def start_weight_update(self) -> None:
+        _forget_prepacked_experts(self.model)
+        self._expected = {name for name, _ in self.model.named_parameters()}
+        initialize_layerwise_reload(self.model)
+
+    def update_weights(self, update_info: dict) -> None:  # type: ignore[type-arg]
+        try:
+            self.receive_weights(self.parse_update_info(update_info))
+        except Exception:
+            # Close the half-done reload, or the next publish would go on counting where this one stopped.  What the
+            # model holds now is undefined; the driver has already disowned its version.
+            finalize_layerwise_reload(self.model, self.model_config)
+            raise
+
+    def receive_weights(self, update_info: FileUpdate) -> None:
+        tensors = load_file(update_info.path)
+        if len(tensors) != update_info.num_tensors:
+            raise RuntimeError(f"{update_info.path}: {len(tensors)} tensors, {update_info.num_tensors} were announced")
+        loaded = set(self.model.load_weights(iter(tensors.items())) or ())
+        missing = sorted(self._expected - loaded)
+        if missing:
+            raise RuntimeError(f"{len(missing)} engine parameters got no weights, the first are {missing[:3]}")
+
+    def finish_weight_update(self) -> None:
+        finalize_layerwise_reload(self.model, self.model_config)
+
+    def shutdown(self) -> None:
+        return None
+
+
+def _forget_prepacked_experts(model: torch.nn.Module) -> None:
+    """vLLM 0.32 skips the CPU prepack of unquantised experts on a reload and then computes garbage without an error.
+
+    With the kernel object gone it takes the path of a first load again (measured: log-probs off by nats without).
+    """
+    for module in model.modules():
+        method = getattr(module, "quant_method", None)
+        if method is not None and "Unquantized" in type(method).__name__ and hasattr(method, "moe_kernel"):
+            method.moe_kernel = None
+
+
+def register() -> None:
+    """Make the backend known to vLLM in this process; a second call changes nothing."""
+    if BACKEND not in WeightTransferEngineFactory._registry:
+        WeightTransferEngineFactory.register_engine(BACKEND, __name__, FileWeightTransfer.__name__)

@@ -1,0 +1,304 @@
+"""vLLM behind the engine protocol: a driver (one engine, one thread) and a server (a thread that steps it).
+
+In: token ids.  Out: token ids, log-probs, versions.  `EngineServer` runs inside a Ray actor made by `rollouts.pool`;
+its clients are the episode workers, through submit and collect.
+
+    worker ── submit(turns, releases) ──►  inbox ─► admit at a step boundary ─► vLLM step ─► outbox ── collect ──► worker
+
+In deterministic mode a boundary admits new turns in (episode, turn) order, and waits until every episode that is due
+(its turn just ended) has either asked for another turn or been released: the engine then sees the same requests in
+the same company on every run, which is what makes its log-probs the same to the bit.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from envs.types import FinishReason
+from rollouts.engine import Completion, EngineFailure, TurnRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """Sizing of one vLLM engine, from `cluster.engine` in the config."""
+
+    model: str
+    dtype: str
+    max_model_len: int
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    tensor_parallel_size: int
+    gpu_memory_utilization: float
+    cpu_cache_gib: int
+    enforce_eager: bool
+    enable_prefix_caching: bool
+    temperature: float = 1.0
+
+
+class Driver(Protocol):
+    """What a server steps.  All calls come from one thread."""
+
+    def add(self, request: TurnRequest) -> None: ...
+
+    def step(self) -> list[Completion]: ...
+
+    @property
+    def num_running(self) -> int: ...
+
+
+class VllmDriver:
+    """`LLMEngine` in this process, on this thread.  Every completion carries the version it was sampled under."""
+
+    def __init__(self, settings: EngineSettings):
+        os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+        os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", str(settings.cpu_cache_gib))
+        os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
+        os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+        from vllm.config import WeightTransferConfig
+        from vllm.engine.arg_utils import EngineArgs
+        from vllm.v1.engine.llm_engine import LLMEngine
+
+        from rollouts import transfer
+
+        transfer.register()
+        self.version = -1
+        self.checksum = ""
+        self._requests: dict[str, TurnRequest] = {}
+        self._engine = LLMEngine.from_engine_args(
+            EngineArgs(
+                model=settings.model,
+                tokenizer=settings.model,
+                skip_tokenizer_init=True,
+                dtype=settings.dtype,  # type: ignore[arg-type]
+                load_format="dummy",
+                max_model_len=settings.max_model_len,
+                max_num_seqs=settings.max_num_seqs,
+                max_num_batched_tokens=max(settings.max_num_batched_tokens, settings.max_model_len),
+                enable_chunked_prefill=False,
+                enable_prefix_caching=settings.enable_prefix_caching,
+                tensor_parallel_size=settings.tensor_parallel_size,
+                gpu_memory_utilization=settings.gpu_memory_utilization,
+                enforce_eager=settings.enforce_eager,
+                logprobs_mode="processed_logprobs",
+                weight_transfer_config=WeightTransferConfig(backend=transfer.BACKEND),
+                disable_log_stats=True,
+                seed=0,
+            )
+        )
+        self._engine.collective_rpc("init_weight_transfer_engine", kwargs={"init_info": {}})
+
+    def add(self, request: TurnRequest) -> None:
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        key = f"{request.episode}.{request.turn}"
+        self._requests[key] = request
+        sampling = request.sampling
+        self._engine.add_request(
+            key,
+            {"prompt_token_ids": list(request.prompt_ids)},
+            SamplingParams(
+                temperature=sampling.temperature,
+                max_tokens=sampling.max_tokens,
+                seed=sampling.seed if sampling.temperature > 0 else None,
+                stop_token_ids=list(sampling.stop_ids),
+                logprobs=0,
+                detokenize=False,
+                output_kind=RequestOutputKind.FINAL_ONLY,
+            ),
+        )
+
+    def step(self) -> list[Completion]:
+        return [self._completion(output) for output in self._engine.step() if output.finished]
+
+    @property
+    def num_running(self) -> int:
+        return len(self._requests)
+
+    def _completion(self, output: Any) -> Completion:
+        request = self._requests.pop(output.request_id)
+        sampled = output.outputs[0]
+        ids = list(sampled.token_ids)
+        # The dict of a position holds the sampled token and maybe the most likely one: look it up by id.
+        logprobs = [position[token].logprob for token, position in zip(ids, sampled.logprobs, strict=True)]
+        if sampled.finish_reason not in ("stop", "length"):
+            raise EngineFailure(f"episode {request.episode}: vLLM ended with reason {sampled.finish_reason!r}")
+        # Judged by what was sampled: the engine stops on its own EOS too, which must then be one of ours.
+        reason = FinishReason.STOP if ids and ids[-1] in request.sampling.stop_ids else FinishReason.LENGTH
+        return Completion(
+            episode=request.episode,
+            turn=request.turn,
+            token_ids=ids,
+            logprobs=logprobs,
+            versions=[self.version] * len(ids),
+            finish_reason=reason,
+        )
+
+    def load(self, path: str, num_tensors: int, version: int, checksum: str) -> None:
+        """Take new weights; the version only moves when every parameter was loaded."""
+        self.version = -1
+        self._engine.collective_rpc("start_weight_update")
+        update = {"path": path, "num_tensors": num_tensors}
+        self._engine.collective_rpc("update_weights", kwargs={"update_info": update})
+        self._engine.collective_rpc("finish_weight_update")
+        self.reset_prefix_cache()
+        self._engine.set_weight_version(str(version))
+        self.version, self.checksum = version, checksum
+
+    def reset_prefix_cache(self) -> None:
+        """No new request may hit a cache block of other weights."""
+        if not self._engine.reset_prefix_cache():
+            raise EngineFailure("vLLM refused to reset its prefix cache (requests are still running)")
+
+
+@dataclass(slots=True)
+class _Client:
+    outbox: list[Completion] = field(default_factory=list)
+    outstanding: int = 0
+
+
+class EngineServer:
+    """One thread that owns a driver; any number of threads submit turns and collect completions.
+
+    Raises EngineFailure to every caller once the stepping thread has died, with the text of what killed it.
+    """
+
+    def __init__(self, build: Callable[[], Any], *, deterministic: bool):
+        self._deterministic = deterministic
+        self._condition = threading.Condition()
+        self._inbox: list[tuple[str, TurnRequest]] = []
+        self._clients: dict[str, _Client] = {}
+        self._owner: dict[int, str] = {}
+        self._due: set[int] = set()
+        self._jobs: queue.SimpleQueue[tuple[Callable[[Any], Any], Future[Any]]] = queue.SimpleQueue()
+        self._error = ""
+        self._stopping = False
+        self.busy_seconds = 0.0
+        started: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, args=(build, started), name="engine", daemon=True)
+        self._thread.start()
+        started.result()
+
+    def open(self, episodes: Sequence[int]) -> None:
+        """Announce episodes: in deterministic mode nothing is admitted before each has asked or been released."""
+        with self._condition:
+            if self._deterministic:
+                self._due |= set(episodes)
+
+    def submit(self, client: str, requests: Sequence[TurnRequest], released: Sequence[int]) -> None:
+        """Hand in turns, and say which episodes ask for no more."""
+        with self._condition:
+            self._check()
+            state = self._clients.setdefault(client, _Client())
+            state.outstanding += len(requests)
+            for request in requests:
+                self._owner[request.episode] = client
+                self._due.discard(request.episode)
+                self._inbox.append((client, request))
+            for episode in released:
+                self._due.discard(episode)
+                self._owner.pop(episode, None)
+            self._condition.notify_all()
+
+    def collect(self, client: str, timeout: float) -> list[Completion]:
+        """Completions of this client's turns, as soon as there are any (empty after `timeout` seconds)."""
+        with self._condition:
+            state = self._clients.setdefault(client, _Client())
+            self._condition.wait_for(lambda: state.outbox or self._error or self._stopping, timeout)
+            self._check()
+            out, state.outbox = state.outbox, []
+            state.outstanding -= len(out)
+            return out
+
+    def run(self, function: Callable[[Any], Any], timeout: float | None = None) -> Any:
+        """Call `function(driver)` on the stepping thread, between two steps, and return its result."""
+        future: Future[Any] = Future()
+        with self._condition:
+            self._check()
+            self._jobs.put((function, future))
+            self._condition.notify_all()
+        return future.result(timeout)
+
+    def stop(self) -> None:
+        with self._condition:
+            self._stopping = True
+            self._condition.notify_all()
+        self._thread.join(timeout=10)
+
+    def _check(self) -> None:
+        if self._error:
+            raise EngineFailure(self._error)
+
+    def _run(self, build: Callable[[], Any], started: Future[None]) -> None:
+        try:
+            driver = build()
+        except BaseException as error:
+            self._error = f"engine did not start: {error}"
+            started.set_exception(error)
+            return
+        started.set_result(None)
+        try:
+            while not self._stopping:
+                self._boundary(driver)
+        except BaseException:
+            with self._condition:
+                self._error = f"engine died:\n{traceback.format_exc(limit=-4)}"
+                self._condition.notify_all()
+        finally:
+            self._cancel_jobs()
+
+    def _boundary(self, driver: Any) -> None:
+        """One turn of the stepping thread: jobs, admission, one engine step, delivery."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._can_go_on(driver))
+            if self._stopping:
+                return
+            jobs = [self._jobs.get() for _ in range(self._jobs.qsize())]
+            admitted = [] if self._due else self._inbox
+            if admitted:
+                self._inbox = []
+        for function, future in jobs:
+            self._run_job(function, future, driver)
+        for _, request in sorted(admitted, key=lambda item: item[1].key):
+            driver.add(request)
+        if not driver.num_running or self._due:
+            return
+        began = time.perf_counter()
+        finished = driver.step()
+        self.busy_seconds += time.perf_counter() - began
+        self._deliver(finished)
+
+    def _can_go_on(self, driver: Any) -> bool:
+        if self._stopping or not self._jobs.empty():
+            return True
+        return not self._due and (bool(self._inbox) or driver.num_running > 0)
+
+    def _deliver(self, finished: list[Completion]) -> None:
+        if not finished:
+            return
+        with self._condition:
+            for completion in finished:
+                self._clients[self._owner[completion.episode]].outbox.append(completion)
+                if self._deterministic:
+                    self._due.add(completion.episode)
+            self._condition.notify_all()
+
+    @staticmethod
+    def _run_job(function: Callable[[Any], Any], future: Future[Any], driver: Any) -> None:
+        try:
+            future.set_result(function(driver))
+        except Exception as error:
+            future.set_exception(error)
+
+    def _cancel_jobs(self) -> None:
+        while not self._jobs.empty():
+            _, future = self._jobs.get()
+            future.set_exception(EngineFailure(self._error or "engine stopped"))

@@ -1,0 +1,1 @@
+"""The tests mirror the packages; `integration/` runs the real stack, everything else runs without it."""

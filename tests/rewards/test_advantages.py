@@ -1,0 +1,109 @@
+"""Advantages of one group: known faults by value, and what must hold for any group."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rewards.advantages import estimators, group_advantages, has_signal, per_fragment
+
+UNIT = (0.0, 1.0)
+rewards = st.lists(st.one_of(st.none(), st.floats(-100, 100, allow_subnormal=False)), min_size=1, max_size=12)
+
+
+def numbers(advantages: Sequence[float | None]) -> list[float]:
+    """All of them; fails on an unscored one."""
+    assert None not in advantages
+    return [advantage for advantage in advantages if advantage is not None]
+
+
+def test_baseline_is_the_own_groups_mean() -> None:
+    """F4: two tasks, rows shuffled; each task sums to 0 and has the textbook values."""
+    rows = [("a", 1.0), ("a", 1.0), ("a", 1.0), ("a", 0.0), ("b", 0.0), ("b", 0.0), ("b", 0.0), ("b", 1.0)]
+    random.Random(0).shuffle(rows)
+    groups: dict[str, list[float]] = {"a": [], "b": []}
+    for key, reward in rows:
+        groups[key].append(reward)
+    for values in groups.values():
+        assert math.fsum(numbers(group_advantages(values, scale=0.5))) == 0
+    scaled = numbers(group_advantages(groups["a"], scale=statistics.pstdev(groups["a"])))
+    assert sorted(scaled) == pytest.approx([-1.7321, 0.5774, 0.5774, 0.5774], abs=1e-4)
+
+
+@pytest.mark.parametrize("estimator", estimators)
+def test_a_single_reward_is_finite_and_teaches_nothing(estimator: str) -> None:
+    """F6: no ddof-1 std of one sample."""
+    assert group_advantages([5.0], scale=1.0, estimator=estimator) == [0.0]
+    assert group_advantages([None], scale=1.0, estimator=estimator) == [None]
+    assert not has_signal([5.0], (0, 10))
+
+
+def test_signal_is_spread_within_the_group() -> None:
+    assert not has_signal([1, 1, 1 + 1e-9], UNIT)  # F7: float residue
+    assert not has_signal([1e9, 1e9, 1e9 + 1], (0, 1e9))  # … as a fraction of the range
+    assert has_signal([1e-9, 2e-9], (0, 2e-9))
+    assert has_signal([0.0] + [0.95] * 7, UNIT)  # F8: a mask for the group, not for rows
+    assert not has_signal([0.5] * 4, UNIT)  # F9: not the mean
+    assert has_signal([0, 1, 0, 1], UNIT)
+    assert [has_signal(group, UNIT) for group in ([1, 1], [0, 1])] == [False, True]  # F10: not the batch
+
+
+def test_one_loser_keeps_its_whole_group() -> None:
+    """F8."""
+    loser, *winners = numbers(group_advantages([0.0] + [0.95] * 7, scale=0.3))
+    assert loser < 0 and all(winner > 0 for winner in winners)
+
+
+def test_unscored_is_not_a_reward() -> None:
+    """F11: who never submitted must not beat who tried."""
+    values = [None, -1.0, -1.0, None]
+    assert not has_signal(values, (-1, 1))
+    assert group_advantages(values, scale=1.0) == [None, 0.0, 0.0, None]
+    assert group_advantages([1.0, None, 0.0], scale=0.5) == [1.0, None, -1.0]
+
+
+def test_a_trajectory_counts_once_however_many_fragments() -> None:
+    """F27: mean 0.5, not 0.75."""
+    advantages = group_advantages([1.0, 0.0], scale=1.0)
+    assert advantages == [0.5, -0.5]
+    assert per_fragment(advantages, [3, 1]) == [0.5, 0.5, 0.5, -0.5]
+    with pytest.raises(ValueError, match="2 advantages for 1"):
+        per_fragment(advantages, [3])
+
+
+def test_clip_and_leave_one_out_values() -> None:
+    assert group_advantages([0.0, 1.0], scale=0.05) == [-5.0, 5.0]
+    assert group_advantages([0.0, 1.0], scale=0.05, clip=2) == [-2.0, 2.0]
+    assert group_advantages([3.0, 0.0, 0.0], scale=1.0, estimator="leave_one_out") == pytest.approx([3.0, -1.5, -1.5])
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, float("nan")])
+def test_bad_scale_or_estimator(scale: float) -> None:
+    with pytest.raises(ValueError, match="above zero"):
+        group_advantages([0.0, 1.0], scale)
+    with pytest.raises(ValueError, match="group_mean, leave_one_out"):
+        group_advantages([0.0, 1.0], scale=1.0, estimator="grpo")
+
+
+@given(rewards, st.floats(0.01, 10), st.integers(-40, 40), st.sampled_from(list(estimators)))
+def test_power_of_two_changes_no_bit(values: list[float | None], scale: float, power: int, estimator: str) -> None:
+    factor = 2.0**power
+    scaled = [None if value is None else value * factor for value in values]
+    assert group_advantages(values, scale, estimator=estimator) == group_advantages(
+        scaled, scale * factor, estimator=estimator
+    )
+    assert has_signal(values, (-100, 100)) == has_signal(scaled, (-100 * factor, 100 * factor))
+
+
+@given(rewards, st.randoms(use_true_random=False))
+def test_order_moves_with_the_trajectory(values: list[float | None], rng: random.Random) -> None:
+    order = list(range(len(values)))
+    rng.shuffle(order)
+    plain = group_advantages(values, scale=1.0)
+    assert group_advantages([values[i] for i in order], scale=1.0) == [plain[i] for i in order]

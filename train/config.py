@@ -1,0 +1,360 @@
+"""The typed config tree and its checks.
+
+In: what Hydra composed from `conf/` and the command line.  Out: plain dataclasses; below `train.__main__` nobody sees
+OmegaConf.  A value that cannot work is a ValueError that names its key, here, before anything is started.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+STAGE_KINDS = ("sft", "rl")
+MODES = ("run", "rollout_only", "train_only")
+SERVE_FORMATS = ("auto", "mxfp4", "bf16")
+DTYPES = ("float32", "bfloat16")
+SCHEDULES = ("constant", "linear", "cosine")
+NORMALISATIONS = ("domain", "token", "sequence")
+
+
+def _one_of(key: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{key}={value!r} is not one of {', '.join(allowed)}")
+
+
+def _positive(prefix: str, config: object, *names: str) -> None:
+    for name in names:
+        if not getattr(config, name) > 0:
+            raise ValueError(f"{prefix}.{name}={getattr(config, name)} must be greater than zero")
+
+
+@dataclass(kw_only=True, slots=True)
+class ModelConfig:
+    """Which policy.  `source=tiny` builds one from the sizes below; `source=path` loads a Hugging Face folder."""
+
+    source: str
+    path: str
+    hidden_size: int
+    expert_size: int
+    num_layers: int
+    num_experts: int
+    experts_per_token: int
+    context: int
+    autoep_preset: str
+
+    def __post_init__(self) -> None:
+        _one_of("model.source", self.source, ("tiny", "path"))
+        _positive("model", self, "context")
+        if self.source == "path" and not self.path:
+            raise ValueError("model.source=path needs model.path=<Hugging Face folder>")
+        if self.source == "tiny":
+            _positive("model", self, "hidden_size", "expert_size", "num_layers", "num_experts", "experts_per_token")
+            if self.experts_per_token > self.num_experts:
+                raise ValueError(
+                    f"model.experts_per_token={self.experts_per_token} exceeds model.num_experts={self.num_experts}"
+                )
+
+
+@dataclass(kw_only=True, slots=True)
+class MixConfig:
+    """What is trained on: weights of families and domains (globs; the later rule wins), and of thinking tiers."""
+
+    families: dict[str, float] = field(default_factory=dict)
+    domains: dict[str, float] = field(default_factory=dict)
+    tiers: dict[str, float]
+    show: bool
+
+    def __post_init__(self) -> None:
+        if not self.tiers or min(self.tiers.values()) < 0 or not sum(self.tiers.values()) > 0:
+            raise ValueError(f"mix.tiers={dict(self.tiers)} needs weights >= 0 with at least one above zero")
+
+
+@dataclass(kw_only=True, slots=True)
+class TierConfig:
+    """Hard token budgets of a thinking tier: for one turn, and for all turns of a trajectory together."""
+
+    turn_tokens: int
+    trajectory_tokens: int
+
+    def __post_init__(self) -> None:
+        _positive("tiers.<name>", self, "turn_tokens", "trajectory_tokens")
+
+
+@dataclass(kw_only=True, slots=True)
+class AlgorithmConfig:
+    """The recipe (docs/architecture.md, "Recipe").  Loss options have their sources in `train.policy.losses`."""
+
+    loss: str
+    normalisation: str
+    group_size: int
+    groups_per_step: int
+    refill_rounds: int
+    temperature: float
+    trust_region: float
+    log_ratio_clip: float
+    log_ratio_penalty: float
+    clip_low: float
+    clip_high: float
+    estimator: str
+    advantage_clip: float
+    scale_floor: float
+    scale_warm_groups: int
+    gradient_clip: float
+    beta1: float
+    beta2: float
+    weight_decay: float
+    row_tokens: int
+
+    def __post_init__(self) -> None:
+        _one_of("algorithm.normalisation", self.normalisation, NORMALISATIONS)
+        _positive("algorithm", self, "groups_per_step", "temperature", "row_tokens", "gradient_clip", "advantage_clip")
+        if self.group_size < 2:
+            raise ValueError(
+                f"algorithm.group_size={self.group_size} leaves no baseline: a group needs at least 2 samples"
+            )
+        if self.refill_rounds < 0:
+            raise ValueError(f"algorithm.refill_rounds={self.refill_rounds} must be 0 or more")
+
+
+@dataclass(kw_only=True, slots=True)
+class QuantConfig:
+    """What becomes of routed experts.
+
+    `experts`: mxfp4 or none.  `trainer`: whether the trainer computes on the quantised values (off only as a negative
+    control).  `serve`: the engine's format; `auto` is mxfp4 where a kernel exists, else the same values in bf16.
+    """
+
+    experts: str
+    trainer: bool
+    serve: str
+
+    def __post_init__(self) -> None:
+        _one_of("quant.experts", self.experts, ("mxfp4", "none"))
+        _one_of("quant.serve", self.serve, SERVE_FORMATS)
+        if self.experts == "none" and self.serve == "mxfp4":
+            raise ValueError("quant.serve=mxfp4 needs quant.experts=mxfp4")
+
+
+@dataclass(kw_only=True, slots=True)
+class TrainerConfig:
+    """Trainer ranks: how many, how they split experts and optimiser state."""
+
+    ranks: int
+    expert_parallel: int
+    zero_stage: int
+    dtype: str
+    device: str
+    activation_checkpointing: bool
+    logit_chunk_tokens: int
+    threads: int
+    cpus: float
+    gpus: float
+
+    def __post_init__(self) -> None:
+        _one_of("cluster.trainer.dtype", self.dtype, DTYPES)
+        _one_of("cluster.trainer.device", self.device, ("cpu", "cuda"))
+        _positive("cluster.trainer", self, "ranks", "expert_parallel", "logit_chunk_tokens", "threads")
+        if self.zero_stage not in (1, 2, 3):
+            raise ValueError(f"cluster.trainer.zero_stage={self.zero_stage} is not one of 1, 2, 3")
+        if self.ranks % self.expert_parallel:
+            raise ValueError(
+                f"cluster.trainer.expert_parallel={self.expert_parallel} does not divide "
+                f"cluster.trainer.ranks={self.ranks}"
+            )
+
+
+@dataclass(kw_only=True, slots=True)
+class EngineConfig:
+    """vLLM engines: how many, and the sizing of each (passed on as they are)."""
+
+    count: int
+    tensor_parallel_size: int
+    dtype: str
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    gpu_memory_utilization: float
+    cpu_cache_gib: int
+    enforce_eager: bool
+    enable_prefix_caching: bool
+    cpus: float
+    gpus: float
+    threads: int
+    start_seconds: float
+    publish_seconds: float
+
+    def __post_init__(self) -> None:
+        _one_of("cluster.engine.dtype", self.dtype, ("auto", *DTYPES))
+        _positive(
+            "cluster.engine", self, "count", "tensor_parallel_size", "max_num_seqs", "threads", "publish_seconds"
+        )
+
+
+@dataclass(kw_only=True, slots=True)
+class WorkerConfig:
+    """Episode workers (CPU): how many, and how often an episode is tried again when the infrastructure failed."""
+
+    count: int
+    cpus: float
+    unscored_retries: int
+
+    def __post_init__(self) -> None:
+        _positive("cluster.worker", self, "count")
+
+
+@dataclass(kw_only=True, slots=True)
+class ClusterConfig:
+    """Where it runs.  `ray_port` 0 lets Ray choose; on one machine everything listens on loopback only."""
+
+    trainer: TrainerConfig
+    engine: EngineConfig
+    worker: WorkerConfig
+    deterministic: bool
+    ray_port: int
+    object_store_mib: int
+
+
+@dataclass(kw_only=True, slots=True)
+class StageConfig:
+    """One stage: supervised cold start on demonstrations (`sft`) or reinforcement learning (`rl`).
+
+    `stop_accuracy`: an sft stage ends early once the mean held-out accuracy of `probe_tasks` tasks a domain reaches it
+    (0: never).  `mix`: its own families and domains; empty means the run's mix.
+    """
+
+    kind: str
+    order: int
+    steps: int
+    learning_rate: float
+    warmup_steps: int
+    schedule: str
+    samples_per_step: int
+    stop_accuracy: float
+    probe_every: int
+    probe_tasks: int
+    families: dict[str, float] = field(default_factory=dict)
+    domains: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _one_of("stage.<name>.kind", self.kind, STAGE_KINDS)
+        _one_of("stage.<name>.schedule", self.schedule, SCHEDULES)
+        if self.steps < 0:
+            raise ValueError(f"stage.<name>.steps={self.steps} must be 0 or more")
+        _positive("stage.<name>", self, "learning_rate")
+
+
+@dataclass(kw_only=True, slots=True)
+class EvaluateConfig:
+    """Held-out evaluation: greedy, the same tasks before and after.  `seconds` caps the making of tasks a domain."""
+
+    tasks_per_domain: int
+    seconds: float
+    every: int
+    tier: str
+
+    def __post_init__(self) -> None:
+        _positive("evaluate", self, "tasks_per_domain", "seconds")
+
+
+@dataclass(kw_only=True, slots=True)
+class CheckpointConfig:
+    """When state is written, how many are kept, and how many canary tokens each stores for the proof."""
+
+    every: int
+    keep: int
+    canary_tokens: int
+
+    def __post_init__(self) -> None:
+        _positive("checkpoint", self, "every", "keep", "canary_tokens")
+
+
+@dataclass(kw_only=True, slots=True)
+class FidelityConfig:
+    """The alarm: mean |log p_engine − log p_trainer| over own-version tokens, averaged over `window` steps."""
+
+    alarm: float
+    window: int
+
+    def __post_init__(self) -> None:
+        _positive("fidelity", self, "alarm", "window")
+
+
+@dataclass(kw_only=True, slots=True)
+class TrackingConfig:
+    """Where metrics go besides `metrics.jsonl`."""
+
+    wandb: str
+    project: str
+    store_trajectories: bool
+
+    def __post_init__(self) -> None:
+        _one_of("tracking.wandb", self.wandb, ("offline", "online", "disabled"))
+
+
+@dataclass(kw_only=True, slots=True)
+class Config:
+    """The whole run."""
+
+    experiment: str
+    name: str
+    runs_dir: str
+    seed: int
+    resume: str
+    mode: str
+    trajectories: str
+    steps: int
+    stop_after: int
+    export: list[str]
+    families: dict[str, str] = field(default_factory=dict)
+    tiers: dict[str, TierConfig]
+    model: ModelConfig
+    mix: MixConfig
+    algorithm: AlgorithmConfig
+    quant: QuantConfig
+    cluster: ClusterConfig
+    stage: dict[str, StageConfig]
+    evaluate: EvaluateConfig
+    checkpoint: CheckpointConfig
+    fidelity: FidelityConfig
+    tracking: TrackingConfig
+
+    def __post_init__(self) -> None:
+        _one_of("mode", self.mode, MODES)
+        if self.mode == "train_only" and not self.trajectories:
+            raise ValueError("mode=train_only needs trajectories=<a run's trajectories folder>")
+        for export in self.export:
+            _one_of("export", export, ("mxfp4", "bf16"))
+        self._check_tiers()
+        self._check_experts()
+
+    def _check_tiers(self) -> None:
+        for tier in [*self.mix.tiers, self.evaluate.tier]:
+            if tier not in self.tiers:
+                raise ValueError(f"tier {tier!r} (mix.tiers, evaluate.tier) has no budget in tiers: {list(self.tiers)}")
+        for name, tier_config in self.tiers.items():
+            if tier_config.turn_tokens >= self.model.context:
+                raise ValueError(
+                    f"tiers.{name}.turn_tokens={tier_config.turn_tokens} does not fit model.context={self.model.context}"
+                )
+
+    def _check_experts(self) -> None:
+        """What can be known of experts before the model is built (a loaded model's config is checked at launch)."""
+        if self.model.source == "tiny":
+            check_experts(
+                self, self.model.num_experts, {"hidden_size": self.model.hidden_size, "expert_size": self.model.expert_size}
+            )
+
+
+def check_experts(config: Config, num_experts: int, sizes: dict[str, int]) -> None:
+    """Experts must split over ranks, and into MXFP4 blocks of 32."""
+    parallel = config.cluster.trainer.expert_parallel
+    if num_experts % parallel:
+        raise ValueError(
+            f"cluster.trainer.expert_parallel={parallel} does not divide the model's {num_experts} experts "
+            "(model.num_experts)"
+        )
+    if config.quant.experts == "mxfp4":
+        for name, size in sizes.items():
+            if size % 32:
+                raise ValueError(
+                    f"model.{name}={size} is not divisible by 32, the MXFP4 block; choose {size // 32 * 32 or 32} or "
+                    f"{(size // 32 + 1) * 32}, or quant=none"
+                )

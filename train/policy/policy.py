@@ -1,0 +1,268 @@
+"""The trained policy on one rank: DeepSpeed with AutoEP, MXFP4 experts, one optimiser step a batch.
+
+In: this rank's micro-batches.  Out: sums of metrics, this rank's share of the weights to publish, or the whole state
+by name.  Every public method is a collective: call it on all ranks.  Wrapped into Ray actors by
+`train.policy.workers`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from train.policy.losses import LOSSES, LossOptions
+from train.policy.packing import MicroBatch
+from train.weights import formats
+
+CONVERSION_TOLERANCE = 1e-3  # nats; measured differences are below 1e-5 in fp32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicySettings:
+    """What one rank needs to build its part of the policy; from `model`, `quant` and `cluster.trainer` in the config.
+
+    `init_file` is the rendezvous (a file store: no socket is opened by it); it must not exist beforehand.
+    """
+
+    model_dir: str
+    dtype: str
+    device: str
+    zero_stage: int
+    expert_parallel: int
+    autoep_preset: str
+    quantise: bool
+    activation_checkpointing: bool
+    logit_chunk_tokens: int
+    gradient_clip: float
+    betas: tuple[float, float]
+    weight_decay: float
+    init_file: str
+    num_threads: int
+
+
+class Policy:
+    """One rank of the policy.  See the module docstring; `rank` and `world` count trainer ranks."""
+
+    def __init__(self, settings: PolicySettings, rank: int, world: int):
+        self.settings, self.rank, self.world = settings, rank, world
+        _prepare_process(settings, rank, world)
+        import deepspeed
+        from transformers import AutoModelForCausalLM
+
+        from train.policy import attention
+        from train.policy.model import ExpertQuantiser, attach_logprob_forward
+
+        backend = "gloo" if settings.device == "cpu" else "nccl"
+        deepspeed.init_distributed(
+            backend, init_method=f"file://{settings.init_file}", rank=rank, world_size=world, verbose=False
+        )
+        model = AutoModelForCausalLM.from_pretrained(
+            settings.model_dir, dtype=torch.float32, attn_implementation=attention.register()
+        )
+        model.config.use_cache = False
+        if settings.activation_checkpointing:
+            model.gradient_checkpointing_enable({"use_reentrant": False})
+        attach_logprob_forward(model, chunk_tokens=settings.logit_chunk_tokens)
+        probe = _probe_batch(model.config.vocab_size)
+        with torch.no_grad():
+            reference = model(**probe)[0]
+        self.num_experts = int(getattr(model.config, "num_experts", 0) or getattr(model.config, "num_local_experts", 0))
+        self.engine, *_ = deepspeed.initialize(
+            model=model, model_parameters=model.parameters(), config=_deepspeed_config(settings, world)
+        )
+        self.quantiser = ExpertQuantiser(self.engine.module, enabled=False)
+        self._check_conversion(probe, reference)
+        self.quantiser.enabled = settings.quantise
+
+    def train_step(
+        self, batches: Sequence[MicroBatch], loss: str, options: LossOptions, learning_rate: float
+    ) -> dict[str, float]:
+        """One optimiser step on the whole batch; returns sums over all ranks, plus `gradient_norm`.
+
+        Raises FloatingPointError on every rank where the loss or the gradient is not finite; no weight has changed
+        then in the first case, and the state must not be saved in the second.
+        """
+        self.engine.train()
+        sums: dict[str, Tensor] = {}
+        for number, batch in enumerate(batches):
+            self.engine.set_gradient_accumulation_boundary(number == len(batches) - 1)
+            logprobs, entropies = self._forward(batch)
+            result = LOSSES[loss].function(logprobs, batch, options)
+            # DeepSpeed averages over data-parallel ranks; weights already normalise over the whole batch.
+            self.engine.backward(result.loss * self.world, scale_wrt_gas=False)
+            _add(sums, result.metrics | {"loss": result.loss.detach(), "entropy_sum": _real(batch, entropies).sum()})
+        totals = self._reduce(sums)
+        if not math.isfinite(totals["loss"]):
+            raise FloatingPointError(f"the {loss} loss is {totals['loss']} at this step; no weight was changed")
+        for group in self.engine.optimizer.param_groups:
+            group["lr"] = learning_rate
+        self.engine.step()
+        self.quantiser.invalidate()
+        norm = float(self.engine.get_global_grad_norm() or 0.0)
+        if not math.isfinite(norm):
+            raise FloatingPointError(f"the gradient norm is {norm}; resume from the last checkpoint")
+        return totals | {"gradient_norm": norm}
+
+    @torch.no_grad()
+    def logprobs(self, batches: Sequence[MicroBatch]) -> list[Tensor]:
+        """Log-probs of each micro-batch's targets under the current weights (fp32, nats)."""
+        self.engine.eval()
+        return [self._forward(batch)[0].cpu() for batch in batches]
+
+    def shard(self, format: str) -> dict[str, Tensor]:
+        """This rank's share of the policy in serving format: its own experts, and from rank 0 all the rest."""
+        from train.policy.optimizer_state import expert_group
+
+        group = expert_group()
+        ep_rank, ep_size = dist.get_rank(group), dist.get_world_size(group)
+        first = ep_rank * (self.num_experts // ep_size)
+        # With more data-parallel ranks than expert-parallel ones only the first holder of an expert sends it.
+        owns_experts = self.rank < ep_size
+        out: dict[str, Tensor] = {}
+        for name, parameter in self.engine.module.named_parameters():
+            with _gathered(parameter):
+                values = parameter.detach()
+                if formats.is_expert(name):
+                    if owns_experts:
+                        out |= formats.serve_experts(name, values, first, format)
+                elif self.rank == 0:
+                    out[formats.dense_name(name)] = values.to(torch.bfloat16).clone()
+        return {name: tensor.cpu().contiguous() for name, tensor in out.items()}
+
+    def parameter_names(self) -> dict[str, int]:
+        """Trainer names, each with its number of experts over all ranks (0: no routed expert)."""
+        return {
+            name: self.num_experts if formats.is_expert(name) else 0
+            for name, _ in self.engine.module.named_parameters()
+        }
+
+    def read_state(self) -> tuple[dict[str, Tensor], int]:
+        """Masters, moments and Adam's step by name (whole; the same on every rank)."""
+        from train.policy import optimizer_state
+
+        return optimizer_state.read_state(self.engine)
+
+    def write_state(self, tensors: dict[str, Tensor], step: int) -> None:
+        """Inverse of `read_state`, at any expert-parallel size and ZeRO stage."""
+        from train.policy import optimizer_state
+
+        optimizer_state.write_state(self.engine, tensors, step)
+        self.quantiser.invalidate()
+
+    def _forward(self, batch: MicroBatch) -> tuple[Tensor, Tensor]:
+        device = self.settings.device
+        return self.engine(
+            input_ids=batch.input_ids.to(device),
+            position_ids=batch.position_ids.to(device),
+            boundaries=batch.boundaries,
+            predict_index=batch.predict_index.to(device),
+            target_ids=batch.target_ids.to(device),
+        )
+
+    def _reduce(self, sums: dict[str, Tensor]) -> dict[str, float]:
+        """Sum over ranks, in one collective; keys are the same on every rank."""
+        keys = sorted(sums)
+        vector = torch.stack([sums[key].detach().double().cpu() for key in keys])
+        vector = vector.to(self.settings.device)
+        dist.all_reduce(vector)
+        return dict(zip(keys, vector.tolist(), strict=True))
+
+    def _check_conversion(self, probe: dict[str, Tensor], reference: Tensor) -> None:
+        """AutoEP must compute what transformers computed before it took the model apart."""
+        self.engine.eval()
+        with torch.no_grad():
+            converted = self.engine(**probe)[0]
+        gap = float((converted - reference.to(converted.device)).abs().max())
+        if not gap <= CONVERSION_TOLERANCE:
+            raise ValueError(
+                f"expert-parallel conversion changes the model: log-probs differ by up to {gap:.3g} nats from "
+                f"transformers' own (preset {self.settings.autoep_preset!r}). Give the preset of this architecture "
+                "in model.autoep_preset"
+            )
+
+
+def _prepare_process(settings: PolicySettings, rank: int, world: int) -> None:
+    torch.set_num_threads(settings.num_threads)
+    if settings.device == "cpu":
+        os.environ["DS_ACCELERATOR"] = "cpu"
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_SIZE": str(world)}
+    Path(settings.init_file).parent.mkdir(parents=True, exist_ok=True)
+
+
+def _deepspeed_config(settings: PolicySettings, world: int) -> dict[str, Any]:
+    config: dict[str, Any] = {
+        "train_micro_batch_size_per_gpu": 1,
+        "gradient_accumulation_steps": 1,
+        "zero_optimization": {"stage": settings.zero_stage},
+        "gradient_clipping": settings.gradient_clip,
+        "steps_per_print": 10**9,
+        "wall_clock_breakdown": False,
+        "expert_parallel": {
+            "enabled": True,
+            "autoep_size": settings.expert_parallel,
+            "preset_model": settings.autoep_preset,
+            "use_grouped_mm": settings.device != "cpu",
+            "disable_triton_grouped_mm": settings.device == "cpu",
+        },
+        "optimizer": {
+            "type": "AdamW",
+            "params": {
+                "lr": 0.0,
+                "betas": list(settings.betas),
+                "weight_decay": settings.weight_decay,
+                "torch_adam": True,
+            },
+        },
+    }
+    if settings.dtype == "bfloat16":
+        config |= {"bf16": {"enabled": True}, "data_types": {"grad_accum_dtype": "fp32"}}
+    return config
+
+
+def _probe_batch(vocab_size: int) -> dict[str, Tensor]:
+    """Two packed sequences of fixed ids: enough to see a wrong expert, a wrong router and a leak between sequences."""
+    generator = torch.Generator().manual_seed(0)
+    lengths = (24, 40)
+    ids = torch.randint(0, vocab_size, (1, sum(lengths)), generator=generator)
+    positions = torch.cat([torch.arange(length) for length in lengths])[None]
+    boundaries = torch.tensor([0, lengths[0], sum(lengths)], dtype=torch.int32)
+    predict = torch.cat([torch.arange(0, lengths[0] - 1), torch.arange(lengths[0], sum(lengths) - 1)])
+    return {
+        "input_ids": ids,
+        "position_ids": positions,
+        "boundaries": boundaries,
+        "predict_index": predict,
+        "target_ids": ids[0, predict + 1],
+    }
+
+
+def _gathered(parameter: Any) -> Any:
+    """The whole parameter in ZeRO 3; nothing to do otherwise."""
+    import contextlib
+
+    import deepspeed
+
+    if hasattr(parameter, "ds_id"):
+        return deepspeed.zero.GatheredParameters([parameter])
+    return contextlib.nullcontext()
+
+
+def _add(sums: dict[str, Tensor], more: dict[str, Tensor]) -> None:
+    for key, value in more.items():
+        sums[key] = sums[key] + value.detach() if key in sums else value.detach()
+
+
+def _real(batch: MicroBatch, values: Tensor) -> Tensor:
+    """Zero where a target carries no weight (the dummy of a rank that got less work)."""
+    return values * (batch.weights.to(values.device) != 0)
+
+

@@ -1,0 +1,95 @@
+"""Names, layouts and configs of the serving formats, and of AutoEP's trainer names.
+
+In: a trainer's parameter (name, this rank's values).  Out: the tensors of the serving format, by the names that vLLM
+and Hugging Face load.  Pure; used by `train.policy.policy` (shards), `train.weights.publish` and `train.export`.
+
+    trainer (AutoEP)                         serving (mxfp4)                                       serving (bf16)
+    …mlp.experts.w1 [E/ep, out, in]      →   …mlp.experts.{j}.gate_proj.weight        U8 [out, in/2]    BF16 [out, in]
+                                             …mlp.experts.{j}.gate_proj.weight_scale  U8 [out, in/32]   –
+    …mlp.router.gate.weight              →   …mlp.gate.weight                              BF16         BF16
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from train.policy import mxfp4
+
+EXPERT_PROJECTIONS = {"w1": "gate_proj", "w3": "up_proj", "w2": "down_proj"}
+SCALE_SUFFIX = "_scale"
+FORMATS = ("mxfp4", "bf16")
+_EXPERT = re.compile(r"^(?P<layer>.*\.mlp)\.experts\.(?P<weight>w[123])$")
+_RENAMES = (
+    (".mlp.router.gate.", ".mlp.gate."),
+    (".mlp.shared_experts_gate.", ".mlp.shared_expert_gate."),
+    (".mlp.shared_experts.", ".mlp.shared_expert."),
+)
+
+
+def is_expert(trainer_name: str) -> bool:
+    """Whether a trainer parameter holds routed experts (sharded over the expert-parallel group, quantised)."""
+    return _EXPERT.match(trainer_name) is not None
+
+
+def dense_name(trainer_name: str) -> str:
+    """The serving name of a parameter that is no routed expert."""
+    for ours, theirs in _RENAMES:
+        trainer_name = trainer_name.replace(ours, theirs)
+    return trainer_name
+
+
+def expert_name(trainer_name: str, expert: int) -> str:
+    """The serving name of routed expert `expert` (global number) of a trainer parameter."""
+    match = _EXPERT.match(trainer_name)
+    assert match is not None, trainer_name
+    return f"{match['layer']}.experts.{expert}.{EXPERT_PROJECTIONS[match['weight']]}.weight"
+
+
+def serve_experts(trainer_name: str, local: Tensor, first_expert: int, format: str) -> dict[str, Tensor]:
+    """This rank's experts [E/ep, out, in] in serving format; `mxfp4` bytes come from the one quantiser."""
+    out: dict[str, Tensor] = {}
+    for offset, weight in enumerate(local):
+        name = expert_name(trainer_name, first_expert + offset)
+        if format == "bf16":
+            out[name] = weight.to(torch.bfloat16)
+            continue
+        packed = mxfp4.quantise(weight, name=name)
+        out[name], out[name + SCALE_SUFFIX] = packed.codes, packed.scales
+    return out
+
+
+def decode(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The `bf16` form of `mxfp4` tensors: experts dequantised (exact in bf16), everything else as it is."""
+    out: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        if name.endswith(SCALE_SUFFIX):
+            continue
+        scales = tensors.get(name + SCALE_SUFFIX)
+        out[name] = tensor if scales is None else mxfp4.dequantise(mxfp4.Packed(tensor, scales), torch.bfloat16)
+    return out
+
+
+def expected_names(trainer_names: Mapping[str, int], format: str) -> set[str]:
+    """Every serving name; `trainer_names` maps a trainer parameter to its number of experts (0: not an expert)."""
+    names: set[str] = set()
+    for trainer_name, num_experts in trainer_names.items():
+        if not num_experts:
+            names.add(dense_name(trainer_name))
+        for expert in range(num_experts):
+            name = expert_name(trainer_name, expert)
+            names |= {name} if format == "bf16" else {name, name + SCALE_SUFFIX}
+    return names
+
+
+def serving_config(config: Mapping[str, Any], format: str) -> dict[str, Any]:
+    """The model's `config.json` for a serving format."""
+    out = dict(config) | {"dtype": "bfloat16"}
+    out.pop("quantization_config", None)
+    if format == "mxfp4":
+        out["quantization_config"] = {"quant_method": "mxfp4"}
+    return out
