@@ -67,7 +67,7 @@ def check_domains(
 ) -> list[DomainCheck]:
     """Check each domain on its first `num_tasks` indices.  `family_paths` names the user's own families."""
     elsewhere = digests_elsewhere(list(domains), num_tasks, family_paths or {})
-    foreign = {name: _final_text(domain, domain.task(0)) for name, domain in domains.items()}
+    foreign = {name: _final_text(domain) for name, domain in domains.items()}
     return [check_domain(domain, num_tasks, elsewhere.get(name), foreign) for name, domain in domains.items()]
 
 
@@ -77,12 +77,17 @@ def check_domain(
     """All checks of one domain; `elsewhere` is the digest that another process made, None to skip that check."""
     check = DomainCheck(name=domain.name, num_tasks=num_tasks)
     start = time.perf_counter()
-    tasks = [domain.task(index) for index in range(num_tasks)]
+    try:
+        tasks = [domain.task(index) for index in range(num_tasks)]
+    except Exception as problem:  # any exception is the finding, it is reported in full
+        check.problems.append(f"making a task raises {_words(problem)}")
+        return check
     check.generate_seconds = (time.perf_counter() - start) / num_tasks
     _check_tasks(check, domain, tasks, elsewhere)
     golds = _check_gold(check, domain, tasks)
     _check_hostile(check, domain, tasks[:NUM_HOSTILE_TASKS], golds, foreign_golds or {})
-    _check_constant(check, domain, tasks, golds)
+    if check.is_good:  # else the scorer may raise, and the finding is made
+        _check_constant(check, domain, tasks, golds)
     return check
 
 
@@ -102,7 +107,12 @@ def _check_gold(check: DomainCheck, domain: Domain, tasks: Sequence[Task]) -> li
     """Demonstrations must score the maximum; returns their final texts."""
     finals, total, start = [], 0.0, time.perf_counter()
     for task in tasks:
-        messages, score = demonstrate_sync(domain, task)
+        try:
+            messages, score = demonstrate_sync(domain, task)
+        except Exception as problem:  # any exception is the finding, it is reported in full
+            check.problems.append(f"gold of {task.id} raises {_words(problem)}")
+            finals.append("")
+            continue
         finals.append(messages[-1].text)
         if score.value is None:
             check.problems.append(f"gold of {task.id} is unscored: {score.reason}")
@@ -121,7 +131,7 @@ def _check_hostile(
     for task, gold in zip(tasks, golds, strict=False):
         for label, answer in answers.items():
             problem = _hostile_problem(domain, task, answer)
-            if problem == "maximum" and _bare(answer) == _bare(gold):
+            if problem == "maximum" and _same_answer(answer, gold):
                 check.accepted[label] = f"it is the answer of {task.id}"
             elif problem:
                 check.problems.append(f"{label} as the answer of {task.id}: {problem}")
@@ -132,7 +142,7 @@ def _hostile_problem(domain: Domain, task: Task, answer: str) -> str:
     try:
         score = score_text(domain, task, answer)
     except Exception as problem:  # any exception is the finding, it is reported in full
-        return f"raises {type(problem).__name__}: {problem}"
+        return f"raises {_words(problem)}"
     low, high = domain.score_range
     if score.value is None:
         return f"unscored: {score.reason}"
@@ -151,8 +161,27 @@ def _check_constant(check: DomainCheck, domain: Domain, tasks: Sequence[Task], g
         check.warnings.append(f"the constant answer {check.constant_answer[:40]!r} scores {check.constant_score:.2f}")
 
 
-def _final_text(domain: Domain, task: Task) -> str:
-    return demonstrate_sync(domain, task)[0][-1].text
+def _final_text(domain: Domain) -> str:
+    """What the gold of the first task ends with, as bait for the others."""
+    try:
+        return demonstrate_sync(domain, domain.task(0))[0][-1].text
+    except Exception:  # reported by the check of that domain itself
+        return ""
+
+
+def _words(problem: Exception) -> str:
+    return f"{type(problem).__name__}: {problem}"
+
+
+def _same_answer(answer: str, gold: str) -> bool:
+    """Up to answer tags, case, white space, and the spelling of a number."""
+    answer, gold = _bare(answer), _bare(gold)
+    if _NUMBER.fullmatch(answer) and _NUMBER.fullmatch(gold):
+        return float(answer) == float(gold)
+    return answer == gold
+
+
+_NUMBER = re.compile(r"-?[0-9]{1,30}(?:\.[0-9]{1,30})?")
 
 
 def _bare(text: str) -> str:
@@ -170,7 +199,14 @@ def digest(tasks: Sequence[Task]) -> str:
 
 def digests(domains: Mapping[str, Domain], names: Sequence[str], num_tasks: int) -> dict[str, str]:
     """Made from the last index to the first: a task may not depend on which others were made before it."""
-    return {name: digest([domains[name].task(i) for i in reversed(range(num_tasks))][::-1]) for name in names}
+    return {name: _digest_of(domains[name], num_tasks) for name in names}
+
+
+def _digest_of(domain: Domain, num_tasks: int) -> str:
+    try:
+        return digest([domain.task(index) for index in reversed(range(num_tasks))][::-1])
+    except Exception as problem:  # no digest: the caller sees that they differ
+        return f"raises {_words(problem)}"
 
 
 def digests_elsewhere(names: Sequence[str], num_tasks: int, family_paths: Mapping[str, str]) -> dict[str, str]:

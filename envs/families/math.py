@@ -22,7 +22,7 @@ def make_add(name: str = "math/add", *, low: int = 0, high: int = 99) -> Domain:
     return question_domain(name, ask, knobs={"low": low, "high": high})
 
 
-def make_subtract(name: str = "math/subtract", *, low: int = 0, high: int = 99, negative: bool = False) -> Domain:
+def make_subtract(name: str = "math/subtract", *, low: int = 0, high: int = 109, negative: bool = False) -> Domain:
     """`sub 83-46` -> `37`; with `negative` also differences below zero."""
 
     def ask(rng: random.Random) -> tuple[str, str]:
@@ -46,7 +46,7 @@ def make_multiply(name: str = "math/multiply", *, small: int = 9, large: int = 9
     return question_domain(name, ask, knobs={"small": small, "large": large})
 
 
-def make_compare(name: str = "math/compare", *, high: int = 199, close: int = 9) -> Domain:
+def make_compare(name: str = "math/compare", *, high: int = 299, close: int = 9) -> Domain:
     """`cmp 37 46` -> `<9`: the relation and the distance, so that no guess of the sign alone scores."""
 
     def ask(rng: random.Random) -> tuple[str, str]:

@@ -42,7 +42,7 @@ CACHED_ENTRIES = 512
 SCORER_FAILURES: Counter[tuple[str, str]] = Counter()
 
 # Rules: `text` equal up to white space; `word` also up to case; `number` equal as plain decimals; `numbers` equal as a
-# list of plain decimals; `roots` as `numbers`, each within 0.001; `ratio` a decimal or fraction within 0.0001; `roles`
+# list of plain decimals; `roots` as `numbers`, each within 0.001; `ratio` a decimal or fraction, nearly equal; `roles`
 # equal as a set of "X is a Y"; `json` equal as JSON; `own` the dataset's own scorer; `partial` its own partial credit,
 # for answers no longer than the reference.
 DATASETS: dict[str, str] = {
@@ -392,14 +392,22 @@ def _same_roots(answer: str, reference: str) -> bool:
     return _same_numbers(", ".join(f"{number:f}" for number in sorted(numbers)), reference, Decimal("0.001"))
 
 
+_SCIENTIFIC = re.compile(r"[0-9](?:\.[0-9]{1,30})?[eE]-?[0-9]{1,2}")
+
+
 def _same_ratio(answer: str, reference: str) -> bool:
-    """`0.375` and `3/8` are the same; the dataset's own scorer takes any prefix such as `0` for right."""
+    """`0.375` and `3/8` are the same, within 0.0001 and one percent.
+
+    The dataset's own scorer takes any prefix such as `0` for right.
+    """
     value, wanted = _ratio(answer), _ratio(reference)
     assert wanted is not None, f"the reference {reference!r} is no ratio"
-    return value is not None and abs(value - wanted) <= Decimal("0.0001")
+    return value is not None and abs(value - wanted) <= min(Decimal("0.0001"), wanted / 100)
 
 
 def _ratio(text: str) -> Decimal | None:
+    if _SCIENTIFIC.fullmatch(text.strip()):
+        return Decimal(text.strip())
     above, slash, below = text.partition("/")
     numerator, denominator = _decimal(above), _decimal(below) if slash else Decimal(1)
     return numerator / denominator if numerator is not None and denominator else None

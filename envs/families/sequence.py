@@ -13,7 +13,7 @@ from envs.domain import Domain, Family
 from envs.questions import question_domain
 
 
-def make_next(name: str = "sequence/next", *, high: int = 99, step: int = 9, low: int = 3, most: int = 4) -> Domain:
+def make_next(name: str = "sequence/next", *, high: int = 99, step: int = 12, low: int = 3, most: int = 5) -> Domain:
     """`next 3 7 11 15` -> `19`: an arithmetic progression goes on."""
 
     def ask(rng: random.Random) -> tuple[str, str]:

@@ -258,7 +258,9 @@ def _say(*steps: ToolCall | str) -> Any:
 
     def policy(task: Task, messages: tuple[Message, ...]) -> Message:
         step = steps[sum(message.role == "assistant" for message in messages)]
-        return Message.of("assistant", step) if isinstance(step, str) else Message.of("assistant", "", tool_calls=(step,))
+        return (
+            Message.of("assistant", step) if isinstance(step, str) else Message.of("assistant", "", tool_calls=(step,))
+        )
 
     return policy
 

@@ -1,5 +1,6 @@
 """Every toy domain: known values, a gold that wins, tasks that are the same everywhere, and no prize for nonsense."""
 
+import dataclasses
 import random
 
 import pytest
@@ -7,10 +8,10 @@ import pytest
 from envs.check import HOSTILE_ANSWERS, check_domain, digest, digests_elsewhere
 from envs.demonstrate import demonstrate_sync, score_text
 from envs.domain import Domain
-from envs.families import all_domains, load_family, with_families
-from envs.families import logic, math, sequence, text
+from envs.families import all_domains, load_family, logic, math, sequence, text, with_families
 from envs.questions import exact_score
-from envs.types import Message, Status, Trajectory
+from envs.types import Message, Status, Task, Trajectory
+from rewards.score import Score
 
 TOY = {name: domain for name, domain in all_domains().items() if domain.family != "reasoning_gym"}
 each_toy_domain = pytest.mark.parametrize("domain", TOY.values(), ids=TOY.keys())
@@ -103,7 +104,7 @@ def test_tasks_do_not_depend_on_the_global_random_state() -> None:
         ("math/add", "add 60+80", "140"),
         ("math/subtract", "sub 49-43", "6"),
         ("math/multiply", "mul 10*9", "90"),
-        ("math/compare", "cmp 169 171", "<2"),
+        ("math/compare", "cmp 181 185", "<4"),
         ("math/digits", "digits 7281", "18"),
         ("text/reverse", "rev wmw", "wmw"),
         ("text/sort", "sort jfrqn", "fjnqr"),
@@ -170,15 +171,18 @@ def test_reasoning_is_not_looked_at() -> None:
     assert score_text(domain, domain.task(0), "").value == 0.0
 
 
+def _score_that_raises_on_words(task: Task, trajectory: Trajectory) -> Score:
+    int(trajectory.final_text)
+    return exact_score(task, trajectory)
+
+
 def test_check_finds_a_broken_domain() -> None:
     good = TOY["math/add"]
     assert check_domain(good, 20).is_good
-    import dataclasses
-
     wrong_gold = dataclasses.replace(good, gold=lambda task, messages: Message.of("assistant", "x"))
     assert "scores 0.0, not 1.0" in check_domain(wrong_gold, 3).problems[0]
-    raises = dataclasses.replace(good, score=lambda task, trajectory: exact_score(task, trajectory) if trajectory.final_text.isdigit() else 1 / 0)
-    assert any("raises ZeroDivisionError" in problem for problem in check_domain(raises, 3).problems)
+    raises = dataclasses.replace(good, score=_score_that_raises_on_words)
+    assert any("raises ValueError" in problem for problem in check_domain(raises, 3).problems)
     moved = check_domain(good, 3, elsewhere="0" * 64)
     assert moved.problems == ["tasks differ in another process with PYTHONHASHSEED=4242"]
 

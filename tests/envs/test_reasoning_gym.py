@@ -1,0 +1,230 @@
+"""The reasoning-gym domains: gold wins, tasks are the same everywhere, and known holes of its scorers are closed."""
+
+import dataclasses
+import random
+import subprocess
+import sys
+import time
+
+import pytest
+
+from envs.check import HOSTILE_ANSWERS, digest, digests_elsewhere
+from envs.demonstrate import demonstrate_sync, score_text
+from envs.domain import Domain
+from envs.families import all_domains
+from envs.families.reasoning_gym import (
+    COMPARISONS,
+    DATASETS,
+    EXCLUDED,
+    SCORER_FAILURES,
+    extract_answer,
+    make,
+)
+from envs.types import Status, Trajectory
+
+DOMAINS = {name: domain for name, domain in all_domains().items() if domain.family == "reasoning_gym"}
+SLOW = {"futoshiki", "zebra_puzzles", "quantum_lock", "polynomial_equations", "sudoku", "arc_agi", "rearc"}
+
+
+def _domain(dataset: str) -> Domain:
+    return DOMAINS[f"reasoning_gym/{dataset}"]
+
+
+def test_the_tables_cover_the_library_exactly() -> None:
+    pytest.importorskip("reasoning_gym")
+    from reasoning_gym.factory import DATASETS as SHIPPED
+
+    assert not DATASETS.keys() & EXCLUDED.keys()
+    assert DATASETS.keys() | EXCLUDED.keys() == SHIPPED.keys()
+    assert len(DOMAINS) == len(DATASETS) == 88
+
+
+def test_listing_does_not_import_the_library_and_is_quick() -> None:
+    code = (
+        "import sys, time; start = time.perf_counter()\n"
+        "from envs.families import all_domains\n"
+        "names = list(all_domains()); seconds = time.perf_counter() - start\n"
+        "assert not {'reasoning_gym', 'numpy', 'sympy', 'torch'} & sys.modules.keys()\n"
+        "print(len(names), seconds)"
+    )
+    best = min(float(subprocess.check_output([sys.executable, "-c", code], text=True).split()[1]) for _ in range(3))
+    assert best < 0.3
+
+
+@pytest.mark.parametrize("dataset", sorted(DATASETS.keys() - SLOW))
+def test_gold_scores_the_maximum(dataset: str) -> None:
+    for index in range(3):
+        task = _domain(dataset).task(index)
+        _, score = demonstrate_sync(_domain(dataset), task)
+        assert score.value == 1.0, (task.id, task.reference)
+        assert score_text(_domain(dataset), task, task.reference).value == 1.0  # also without the tags
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dataset", sorted(SLOW))
+def test_gold_scores_the_maximum_on_slow_ones(dataset: str) -> None:
+    test_gold_scores_the_maximum(dataset)
+
+
+@pytest.mark.parametrize("dataset", sorted(DATASETS.keys() - SLOW))
+def test_hostile_and_padded_answers_do_not_win(dataset: str) -> None:
+    task = _domain(dataset).task(0)
+    hostile = [*HOSTILE_ANSWERS.values(), "[NaN]", "(" * 3_000, "<answer>" * 12_000, "9**9**9**9", "1e9999999", "inf"]
+    padded = [f"{task.reference} x", f"x {task.reference}", f"{task.reference}!"]
+    start = time.perf_counter()
+    for answer in hostile + padded:
+        score = score_text(_domain(dataset), task, answer)
+        assert score.value is not None and 0.0 <= score.value < 1.0, answer[:50]
+    for answer in hostile:
+        assert score_text(_domain(dataset), task, answer).value == 0.0, answer[:50]
+    assert time.perf_counter() - start < 2.0
+
+
+def test_scorers_that_execute_answers_are_not_offered() -> None:
+    for dataset in ("n_queens", "countdown", "puzzle24", "simple_integration", "binary_matrix"):
+        with pytest.raises(ValueError, match="executes the answer"):
+            make(dataset)
+    with pytest.raises(ValueError, match="no such dataset"):
+        make("countdwn")
+
+
+def test_not_a_number_is_not_right() -> None:
+    """The library's own scorers give NaN full marks in these two."""
+    task = _domain("complex_arithmetic").task(0)
+    assert score_text(_domain("complex_arithmetic"), task, "nan").value == 0.0
+    task = _domain("number_sorting").task(0)
+    nans = "[" + ", ".join(["NaN"] * task.reference.count(",")) + ", NaN]"
+    assert score_text(_domain("number_sorting"), task, nans).value == 0.0
+
+
+def test_near_misses_are_misses() -> None:
+    """Both would pass at 0.99 of the library's own score."""
+    task = next(task for task in map(_domain("time_intervals").task, range(50)) if task.reference.count(":") == 1)
+    hours, minutes = task.reference.split(":")
+    late = f"{hours}:{(int(minutes) + 1) % 60:02d}"
+    assert score_text(_domain("time_intervals"), task, late).value == 0.0
+    task = _domain("coin_flip").task(0)
+    assert float(task.reference) > 0.001 and score_text(_domain("coin_flip"), task, "0").value == 0.0
+
+
+def test_a_scorer_that_raises_costs_the_point_and_is_counted() -> None:
+    before = SCORER_FAILURES["prime_factorization", "ValueError"]
+    task = _domain("prime_factorization").task(0)
+    assert score_text(_domain("prime_factorization"), task, "two x three").value == 0.0
+    assert SCORER_FAILURES["prime_factorization", "ValueError"] == before + 1
+
+
+def test_a_scorer_that_raises_on_the_gold_is_not_hidden() -> None:
+    domain = _domain("prime_factorization")
+    broken = dataclasses.replace(domain.task(0), reference="two x three")
+    with pytest.raises(ValueError, match="invalid literal"):
+        score_text(domain, broken, "two x three")
+
+
+def test_partial_credit_is_for_content_never_for_length() -> None:
+    domain = _domain("mini_sudoku")
+    task = domain.task(0)
+    digits = [digit for digit in task.reference if digit.isdigit()]
+    wrong = digits[0].translate(str.maketrans("1234", "2341"))
+    almost = wrong + task.reference[1:]
+    value = score_text(domain, task, almost).value
+    assert value == pytest.approx(0.9 * 15 / 16)
+    assert score_text(domain, task, almost + "\nI am sure.").value == 0.0
+
+
+def test_halting_is_scored_by_its_value() -> None:
+    domain = _domain("game_of_life_halting")
+    task = domain.task(0)
+    other = {"True": "False", "False": "True"}[task.reference]
+    assert [score_text(domain, task, text).value for text in (task.reference, other, "x")] == [1.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("<answer>7</answer>", "7"),
+        ("I think <answer>6</answer> no, <answer> 7\n</answer> done", "7"),
+        ("  7 \n", "7"),
+        ("<answer></answer>", ""),
+        ("<answer>7", "<answer>7"),
+        ("7</answer>", "7</answer>"),
+        ("</answer><answer>", "</answer><answer>"),
+        ("<answer><answer>7</answer>", "7"),
+        ("", ""),
+    ],
+)
+def test_the_last_complete_tag_is_the_answer(text: str, answer: str) -> None:
+    assert extract_answer(text) == answer
+
+
+@pytest.mark.parametrize(
+    ("rule", "answer", "reference", "same"),
+    [
+        ("text", " a  b\n c ", "a b\nc", True),
+        ("text", "a b c", "a b\nc", False),
+        ("text", "A", "a", False),
+        ("word", "YES", "Yes", True),
+        ("number", "1,000.0", "1000", True),
+        ("number", "+5", "5", True),
+        ("number", "007", "7", False),
+        ("number", "7 apples", "7", False),
+        ("number", "1e3", "1000", False),
+        ("number", "\u0667", "7", False),
+        ("numbers", "[1.50, '2']", "['1.5', '2.0']", True),
+        ("numbers", "[2, 1]", "[1, 2]", False),
+        ("numbers", "[1, 2, 3]", "[1, 2]", False),
+        ("roots", "2, -1.0001", "-1.0, 2.0", True),
+        ("roots", "2, 2", "-1.0, 2.0", False),
+        ("roots", "2, x", "2.0", False),
+        ("roots", "junk", "", False),
+        ("ratio", "3/8", "0.375", True),
+        ("ratio", "1/0", "0.375", False),
+        ("ratio", "0", "3.05e-05", False),
+        ("roles", "Bo is a knave and Al is a knight", "Al is a knight, and Bo is a knave.", True),
+        ("roles", "Al is a knight, Al is a knave, Bo is a knave", "Al is a knight, and Bo is a knave.", False),
+        ("roles", "well Al is a knight, Bo is a knave", "Al is a knight, and Bo is a knave.", False),
+        ("json", "[[1,0],\n[0,1]]", "[[1, 0], [0, 1]]", True),
+        ("json", "[[1,0],[0,1],[5]]", "[[1, 0], [0, 1]]", False),
+        ("json", "[" * 10_000, "[]", False),
+    ],
+)
+def test_comparison_rules(rule: str, answer: str, reference: str, same: bool) -> None:
+    assert COMPARISONS[rule](answer, reference) is same
+
+
+def test_a_cut_off_answer_scores_zero_and_a_failed_episode_is_unscored() -> None:
+    domain = _domain("gcd")
+    task = domain.task(0)
+    assert domain.score(task, Trajectory(task, "low", 0, [[]], Status.TRUNCATED)).value == 0.0
+    assert domain.score(task, Trajectory(task, "low", 0, [[]], Status.FAILED, error="down")).reason == "down"
+
+
+@pytest.mark.long
+def test_tasks_are_the_same_in_another_process_and_order() -> None:
+    names = sorted(DOMAINS)
+    elsewhere = digests_elsewhere(names, 3, {})
+    here = {name: digest([DOMAINS[name].task(index) for index in range(3)]) for name in names}
+    assert [name for name in names if here[name] != elsewhere[name]] == []
+
+
+def test_global_randomness_and_output_are_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    import numpy
+
+    def states() -> tuple[object, str]:
+        return random.getstate(), repr(numpy.random.get_state())
+
+    random.seed(5)
+    numpy.random.seed(5)
+    before = states()
+    for dataset in ("list_functions", "pool_matrix", "tower_of_hanoi"):
+        task = _domain(dataset).task(977)
+        score_text(_domain(dataset), task, "Move disk 9 from Peg 9 to Peg 9")
+    assert before == states()
+    assert capsys.readouterr().out == ""
+
+
+def test_a_level_of_ones_own() -> None:
+    domain = make("chain_sum", name="reasoning_gym/chain_sum_long", min_terms=9, max_terms=9)
+    question = domain.task(0).prompt[0].text
+    assert question.count(" + ") + question.count(" - ") == 8
+    assert domain.knobs == {"seed": 1, "min_terms": 9, "max_terms": 9}

@@ -1,0 +1,175 @@
+"""Ray actors around the policy: one a trainer rank, and the driver's handle on all of them.
+
+In: rows (which sample of which group, its advantage and weight) and references to groups.  Out: metrics, shards,
+state.  Each rank fetches from the object store only the groups that its own rows name.  Built by `train.launch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+from torch import Tensor
+
+from train.policy.losses import LossOptions
+from train.policy.packing import MicroBatch, Sample, build_row, pack, samples_from_trajectory, token_weights
+from train.policy.policy import Policy, PolicySettings
+from train.weights import formats
+from train.weights.publish import Shard, make_shard
+
+
+class TrainerFailure(Exception):
+    """A trainer rank failed or died; the text is the first rank's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One sample of a row: where its tokens lie, its advantage, and the weight of each of its loss tokens."""
+
+    reference: int
+    trajectory: int
+    segment: int
+    advantage: float
+    weight: float
+
+
+class TrainerActor:
+    """One rank.  All methods are collectives over ranks unless they say otherwise."""
+
+    def __init__(self, settings: PolicySettings, rank: int, world: int):
+        self._policy = Policy(settings, rank, world)
+        self._rank, self._world = rank, world
+
+    def names(self) -> dict[str, int]:
+        """Trainer parameter names with their number of experts (no collective)."""
+        return self._policy.parameter_names()
+
+    def train(
+        self,
+        rows: Sequence[Sequence[Item]],
+        references: Mapping[int, list[Any]],
+        domain_index: Mapping[str, int],
+        loss: str,
+        options: LossOptions,
+        learning_rate: float,
+    ) -> dict[str, float]:
+        """One optimiser step on this rank's rows; `references` maps a number to [object reference of a group]."""
+        groups = {number: ray.get(boxed[0]) for number, boxed in references.items()}
+        batches = [build_row(*self._samples(row, groups), domain_index) for row in rows]
+        return self._policy.train_step(batches, loss, options, learning_rate)
+
+    def logprobs(self, samples: Sequence[Sample], row_tokens: int) -> dict[int, list[float]]:
+        """Log-probs of the trained tokens of the samples on this rank's rows, by sample number."""
+        domain_index = {domain: number for number, domain in enumerate(sorted({item.domain for item in samples}))}
+        weights = token_weights(samples, "token")
+        batches = pack(samples, weights, domain_index, row_tokens, self._world)[self._rank]
+        out: dict[int, list[float]] = {}
+        for batch, values in zip(batches, self._policy.logprobs(batches), strict=True):
+            _scatter(out, batch, values)
+        return out
+
+    def shard(self, version: int, format: str, expected: set[str]) -> Shard:
+        """This rank's share of the weights, packed and with checksums."""
+        tensors = self._policy.shard(format)
+        return make_shard(tensors, version=version, rank=self._rank, num_ranks=self._world, expected=expected)
+
+    def read_state(self) -> tuple[dict[str, Tensor], int] | None:
+        """Masters and moments by name, from rank 0 only (every rank has to be asked)."""
+        state = self._policy.read_state()
+        return state if self._rank == 0 else None
+
+    def write_state(self, tensors: dict[str, Tensor], step: int) -> None:
+        self._policy.write_state(tensors, step)
+
+    @staticmethod
+    def _samples(row: Sequence[Item], groups: Mapping[int, Any]) -> tuple[list[Sample], list[float]]:
+        samples = [
+            samples_from_trajectory(groups[item.reference].trajectories[item.trajectory], item.advantage)[item.segment]
+            for item in row
+        ]
+        return samples, [item.weight for item in row]
+
+
+def _scatter(out: dict[int, list[float]], batch: MicroBatch, values: Tensor) -> None:
+    for sequence, value in zip(batch.sequence_ids.tolist(), values.tolist(), strict=True):
+        if sequence >= 0:
+            out.setdefault(sequence, []).append(value)
+
+
+class TrainerGroup:
+    """All ranks.  Methods block and raise TrainerFailure with the text of the first rank that failed."""
+
+    def __init__(self, settings: PolicySettings, num_ranks: int, options: Mapping[str, Any]):
+        self.num_ranks = num_ranks
+        self._actors = [
+            ray.remote(TrainerActor).options(**options).remote(settings, rank, num_ranks) for rank in range(num_ranks)
+        ]
+
+    def wait_until_ready(self, timeout: float) -> None:
+        """Block until the policy is built on all ranks; keeps the names of its weights."""
+        self.parameter_names: dict[str, int] = _get([actor.names.remote() for actor in self._actors], timeout)[0]
+
+    def train(
+        self,
+        rows: Sequence[Sequence[Sequence[Item]]],
+        references: Sequence[Any],
+        domain_index: Mapping[str, int],
+        loss: str,
+        options: LossOptions,
+        learning_rate: float,
+    ) -> dict[str, float]:
+        """One optimiser step; `rows[rank]` are that rank's rows.  Returns sums over the whole batch."""
+        calls = []
+        for actor, own in zip(self._actors, rows, strict=True):
+            needed = {item.reference for row in own for item in row}
+            # A reference inside a list is not fetched by Ray before the call: the rank fetches what it needs itself.
+            boxed = {number: [references[number]] for number in sorted(needed)}
+            calls.append(actor.train.remote(own, boxed, domain_index, loss, options, learning_rate))
+        metrics: dict[str, float] = _get(calls)[0]
+        return metrics
+
+    def logprobs(self, samples: Sequence[Sample], row_tokens: int) -> list[list[float]]:
+        """For each sample the trainer's log-probs of its trained tokens, nats."""
+        stored = ray.put(list(samples))
+        merged: dict[int, list[float]] = {}
+        for part in _get([actor.logprobs.remote(stored, row_tokens) for actor in self._actors]):
+            merged |= part
+        return [merged[number] for number in range(len(samples))]
+
+    def shards(self, version: int, format: str) -> list[Any]:
+        """References to every rank's shard of this version (the bytes do not pass the driver)."""
+        expected = formats.expected_names(self.parameter_names, format)
+        references = [actor.shard.remote(version, format, expected) for actor in self._actors]
+        ready, _ = ray.wait(references, num_returns=len(references), fetch_local=False)
+        assert len(ready) == len(references)
+        return references
+
+    def read_state(self) -> tuple[dict[str, Tensor], int]:
+        state: tuple[dict[str, Tensor], int] = _get([actor.read_state.remote() for actor in self._actors])[0]
+        return state
+
+    def write_state(self, tensors: dict[str, Tensor], step: int) -> None:
+        stored = ray.put(tensors)
+        _get([actor.write_state.remote(stored, step) for actor in self._actors])
+
+    def stop(self) -> None:
+        for actor in self._actors:
+            ray.kill(actor)
+
+
+def _get(references: Sequence[Any], timeout: float | None = None) -> list[Any]:
+    """All results, or the first failure as soon as it happens: other ranks may hang in a collective for it."""
+    waiting = list(references)
+    try:
+        while waiting:
+            done, waiting = ray.wait(waiting, num_returns=1, timeout=timeout)
+            if not done:
+                raise TrainerFailure(f"trainer ranks did not answer within {timeout} s")
+            ray.get(done[0])
+        return list(ray.get(list(references)))
+    except ray.exceptions.RayTaskError as error:
+        raise TrainerFailure(f"{type(error.cause).__name__}: {error.cause}") from error
+    except ray.exceptions.RayActorError as error:
+        raise TrainerFailure(str(error)) from error
