@@ -1,6 +1,8 @@
 # `make` alone prints what there is.
 PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest
+# DeepSpeed looks for ninja, which pip puts into .venv/bin, along PATH.
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -9,7 +11,7 @@ PYTEST := $(PYTHON) -m pytest
 help:  ## print this
 	@grep -hE '^[a-z-]+:.*  ## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*  ## /\1\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-setup:  ## make .venv (first call 2-4 minutes and 4 GB, later calls at once; EXTRAS=gpu,dev for GPUs)
+setup:  ## make .venv (first call 5 minutes and 4 GB, later calls at once; EXTRAS=gpu,dev for GPUs)
 	@bash .ci/setup.sh
 
 toy: setup  ## train the toy run end to end on this machine's CPU

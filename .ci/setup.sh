@@ -40,7 +40,7 @@ missing_packages() { # prints Debian package names; $1 is the interpreter, or em
     command -v g++ >/dev/null || packages+=(g++)
     command -v make >/dev/null || packages+=(make)
     # vLLM's CPU build links to libnuma.
-    PATH=$PATH:/sbin:/usr/sbin ldconfig -p | grep -q 'libnuma\.so\.1' || packages+=(libnuma1)
+    PATH=$PATH:/sbin:/usr/sbin ldconfig -p | grep 'libnuma\.so\.1' >/dev/null || packages+=(libnuma1)
     echo "${packages[*]:-}"
 }
 
@@ -91,9 +91,12 @@ if ! .venv/bin/python -c '' 2>/dev/null; then
     "$python" -m venv --clear .venv
 fi
 : >"$log"
-say "installing .[$extras] into .venv (2–4 minutes, 4 GB; details in $log)"
+say "installing .[$extras] into .venv (about 5 minutes on two cores, 4 GB; details in $log)"
 if ! pip_install --editable ".[$extras]"; then
-    if ! grep -qE '(No matching distribution found for|satisfies the requirement) torch==' "$log"; then fail; fi
+    # pip says it in one of these ways; the last is how it puts it where a constraint file names torch.
+    if ! grep -qE '(No matching distribution found for|satisfies the requirement|depends on) torch==' "$log"; then
+        fail
+    fi
     say "pip alone does not find this torch: trying again with $torch_index"
     pip_install --editable ".[$extras]" --extra-index-url "$torch_index" || fail
 fi

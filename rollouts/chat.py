@@ -21,6 +21,10 @@ from envs.types import Message, ToolCall
 THINK = ("<think>", "</think>")
 TOOL_CALL = ("<tool_call>", "</tool_call>")
 _PROBE_USER = {"role": "user", "content": "?"}
+# Around the number of a piece of text that is kept from the template; private-use characters, and text that has them
+# is kept apart as well.
+_OPEN, _CLOSE = "\ue000", "\ue001"
+_HIDDEN = re.compile(f"{_OPEN}(\\d+){_CLOSE}")
 
 
 class ChatRenderer:
@@ -36,8 +40,10 @@ class ChatRenderer:
         self.tokenizer = tokenizer
         self.stop_ids = tuple(stop_ids)
         self.structure = {token: self._single_id(token) for token in (*THINK, *TOOL_CALL)}
-        self._special = [token for token in tokenizer.all_special_tokens if token]
-        self._special_pattern = re.compile("|".join(re.escape(token) for token in self._special))
+        # Some tokenizers do not count the structural tokens as special, though nobody but the model may write them.
+        special = {token for token in tokenizer.all_special_tokens if token} | self.structure.keys()
+        longest_first = sorted(special, key=lambda token: (-len(token), token))
+        self._special_pattern = re.compile("|".join(re.escape(token) for token in [_OPEN, *longest_first]))
         self._check_append_only()
 
     def prompt_ids(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = (), tier: str = "low") -> list[int]:
@@ -115,48 +121,46 @@ class ChatRenderer:
             add_generation_prompt=generate,
             thinking_tier=tier,
         )
-        if not hidden:
-            return list(self.tokenizer.encode(text, add_special_tokens=False))
-        return self._encode_hidden(text, hidden)
-
-    def _hide_special(self, message: dict[str, Any], hidden: list[str]) -> dict[str, Any]:
-        """Content that spells a special token must not become one: it is swapped for a marker and encoded apart."""
-        out = dict(message)
-        for key in ("content", "reasoning_content"):
-            if self._special_pattern.search(out.get(key) or ""):
-                hidden.append(out[key])
-                out[key] = f"\ue000{len(hidden) - 1}\ue001"
-        return out
-
-    def _encode_hidden(self, text: str, hidden: list[str]) -> list[int]:
         ids: list[int] = []
-        for piece in re.split("(\ue000\\d+\ue001)", text):
-            if piece.startswith("\ue000"):
-                ids += self._encode_plain(hidden[int(piece[1:-1])])
-            else:
-                ids += self.tokenizer.encode(piece, add_special_tokens=False)
+        for position, piece in enumerate(_HIDDEN.split(text)):
+            ids += self._encode_plain(hidden[int(piece)]) if position % 2 else self._encode(piece)
         return ids
 
-    def _encode_plain(self, text: str) -> list[int]:
-        """Encode text so that no special token can come out: each is cut after its first character."""
-        ids: list[int] = []
-        position = 0
-        for match in self._special_pattern.finditer(text):
-            for piece in (text[position : match.start() + 1], text[match.start() + 1 : match.end()]):
-                ids += self.tokenizer.encode(piece, add_special_tokens=False) if piece else []
-            position = match.end()
-        return ids + (self.tokenizer.encode(text[position:], add_special_tokens=False) if text[position:] else [])
+    def _hide_special(self, value: Any, hidden: list[str]) -> Any:
+        """Text that spells a special token must not become one: the spelling is swapped for a numbered marker."""
+        if isinstance(value, str):
+            return self._special_pattern.sub(lambda match: _marker(match[0], hidden), value)
+        if isinstance(value, dict):
+            return {key: self._hide_special(item, hidden) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._hide_special(item, hidden) for item in value]
+        return value
+
+    def _encode(self, text: str) -> list[int]:
+        return list(self.tokenizer.encode(text, add_special_tokens=False)) if text else []
+
+    def _encode_plain(self, spelling: str) -> list[int]:
+        """Encode a special token's spelling as plain text: cut after its first character it is none."""
+        return self._encode(spelling[:1]) + self._encode(spelling[1:])
 
     def _check_append_only(self) -> None:
+        """Grown and rendered must agree after a tool's reply and after a user's (many templates differ there)."""
         call = ToolCall("f", {}, '{"name":"f","arguments":{}}')
         first = Message.of("assistant", "b", reasoning="r", tool_calls=(call,))
-        conversation = [Message.of("user", "a"), first, Message.of("tool", "c", name="f")]
-        grown = self.prompt_ids(conversation[:1]) + self.assistant_ids(first) + self.bridge_ids(conversation[2:])
-        if grown != self.prompt_ids(conversation):
-            raise ValueError(
-                "the chat template rewrites earlier turns (drops reasoning, or renders a turn differently once it is "
-                "history): trajectories would not extend themselves; give the tokenizer an append-only template"
-            )
+        for answer in (Message.of("tool", "c", name="f"), Message.of("user", "c")):
+            start = [Message.of("user", "a")]
+            grown = self.prompt_ids(start) + self.assistant_ids(first) + self.bridge_ids([answer])
+            if grown != self.prompt_ids([*start, first, answer]):
+                raise ValueError(
+                    "the chat template rewrites earlier turns (drops reasoning, or renders a turn differently once it "
+                    f"is history; seen with a reply of role {answer.role!r}): trajectories would not extend "
+                    "themselves; give the tokenizer an append-only template"
+                )
+
+
+def _marker(text: str, hidden: list[str]) -> str:
+    hidden.append(text)
+    return f"{_OPEN}{len(hidden) - 1}{_CLOSE}"
 
 
 def _as_dict(message: Message) -> dict[str, Any]:

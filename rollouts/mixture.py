@@ -148,6 +148,10 @@ class Mixture:
             f"domain {ticket.domain!r}: no training task among {MAX_HELD_OUT_IN_A_ROW} from index {account.cursor} on"
         )
 
+    def cursor(self, domain: str) -> int:
+        """The generator index from which the domain's next task is looked for."""
+        return self._account(domain).cursor
+
     # Settling
 
     def settle(self, ticket: Ticket, outcome: Outcome) -> None:

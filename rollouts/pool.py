@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Sequence
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +36,7 @@ class Prepared:
     num_tensors: int
     version: int
     checksum: str
+    digests: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +93,6 @@ class EngineActor:
 
     def publish(self, *shards: Any) -> EngineReport:
         """Check the shards, load them, and say what is served now."""
-        import pathlib
-
         prepared = self._prepare(shards, self._format)
         try:
             self._server.run(
@@ -102,7 +102,12 @@ class EngineActor:
             )
         finally:
             pathlib.Path(prepared.path).unlink(missing_ok=True)
+        self._digests = dict(prepared.digests)
         return self.report()
+
+    def digests(self) -> dict[str, str]:
+        """Digest of every tensor of the version that is served, as it was published."""
+        return self._digests
 
     def report(self) -> EngineReport:
         def read(driver: VllmDriver) -> EngineReport:
@@ -115,6 +120,10 @@ class EngineActor:
 
     def reset_prefix_cache(self) -> None:
         self._server.run(lambda driver: driver.reset_prefix_cache())
+
+    def complete(self, requests: Sequence[TurnRequest]) -> list[Completion]:
+        completions: list[Completion] = self._server.run(lambda driver: driver.complete(requests))
+        return completions
 
     def stop(self) -> None:
         self._server.stop()
@@ -132,6 +141,25 @@ class WorkerActor:
 
     def make_tasks(self, domain: str, split: Split, start: int, count: int) -> tuple[list[Task], int]:
         return self._worker.make_tasks(domain, split, start, count)
+
+    def held_out_tasks(self, domain: str, count: int, seconds: float) -> list[Task]:
+        return self._worker.held_out_tasks(domain, count, seconds)
+
+    def prompts(self, tasks: Sequence[tuple[Task, str]]) -> list[list[int]]:
+        return [self._worker.prompt_ids(task, tier) for task, tier in tasks]
+
+    def demonstrate(self, groups: Sequence[tuple[int, Task, str]]) -> list[GroupResult]:
+        return [GroupResult(summarise(group), ray.put(group)) for group in self._worker.demonstrate(groups)]
+
+    def store(self, path: str, references: Sequence[Any]) -> None:
+        from rollouts.store import write_groups
+
+        write_groups(path, ray.get(list(references)))
+
+    def load(self, path: str) -> list[GroupResult]:
+        from rollouts.store import read_groups
+
+        return [GroupResult(summarise(group), ray.put(group)) for group in read_groups(path)]
 
     def run(self, assignments: Sequence[Assignment], keep: bool) -> list[GroupResult]:
         groups = self._worker.run_groups(assignments, self._engines)
@@ -185,6 +213,11 @@ class RolloutPool:
         report: EngineReport = reports[0]
         return report
 
+    def digests(self) -> dict[str, str]:
+        """Name -> digest of every tensor that the engines serve (they were checked to agree)."""
+        found: dict[str, str] = _get([self._engines[0].digests.remote()], self.settings.publish_seconds, "read digests")[0]
+        return found
+
     def check_version(self, version: int) -> EngineReport:
         """Ask every engine what it serves; EngineFailure where that is not `version` with one checksum for all."""
         reports = _get([actor.report.remote() for actor in self._engines], self.settings.publish_seconds, "report")
@@ -228,6 +261,41 @@ class RolloutPool:
         finished = [result for results in _get(references, None, "roll out") for result in results]
         by_ticket = {result.summary.ticket: result for result in finished}
         return [by_ticket[ticket] for ticket, _, _ in groups]
+
+    def demonstrate(self, groups: Sequence[tuple[int, Task, str]]) -> Callable[[], list[GroupResult]]:
+        """Start making demonstrations of (ticket, task, tier); call the result to wait for them, in the order given."""
+        shares = [groups[number :: len(self._workers)] for number in range(len(self._workers))]
+        references = [
+            worker.demonstrate.remote(share) for worker, share in zip(self._workers, shares, strict=True) if share
+        ]
+
+        def wait() -> list[GroupResult]:
+            finished = [result for results in _get(references, None, "demonstrate") for result in results]
+            by_ticket = {result.summary.ticket: result for result in finished}
+            return [by_ticket[ticket] for ticket, _, _ in groups]
+
+        return wait
+
+    def held_out_tasks(self, domains: Sequence[str], count: int, seconds: float) -> dict[str, list[Task]]:
+        """For each domain up to `count` distinct held-out tasks, or as many as are made in `seconds`."""
+        workers = itertools.cycle(self._workers)
+        references = [next(workers).held_out_tasks.remote(domain, count, seconds) for domain in domains]
+        return dict(zip(domains, ray.get(references), strict=True))
+
+    def complete(self, tasks: Sequence[tuple[Task, str]], build: Callable[[int, list[int]], TurnRequest]) -> Any:
+        """Sample first turns on the first engine, all together: (requests, completions), in order."""
+        prompts = ray.get(self._workers[0].prompts.remote(list(tasks)))
+        requests = [build(number, prompt) for number, prompt in enumerate(prompts)]
+        return requests, _get([self._engines[0].complete.remote(requests)], None, "sample the canary")[0]
+
+    def store(self, path: str, results: Sequence[GroupResult]) -> Any:
+        """Have a worker write these groups to a parquet file; returns a reference that is done when it is written."""
+        return self._workers[0].store.remote(path, [result.reference for result in results])
+
+    def load(self, path: str) -> list[GroupResult]:
+        """Groups from a parquet file, into the object store."""
+        results: list[GroupResult] = ray.get(self._workers[0].load.remote(path))
+        return results
 
     def stop(self) -> None:
         for actor in (*self._engines, *self._workers):

@@ -7,11 +7,13 @@ wraps it into an actor on a CPU node and gives it engine handles.
 from __future__ import annotations
 
 import asyncio
+import itertools
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from envs.domain import Domain
+from envs.domain import Domain, render_key
 from envs.families import all_domains, with_families
 from envs.types import Split, Status, Task, Trajectory
 from rewards.score import Score, scored, unscored
@@ -141,9 +143,40 @@ class EpisodeWorker:
                 break
         return tasks, tasks[-1].index + 1
 
+    def held_out_tasks(self, domain: str, count: int, seconds: float) -> list[Task]:
+        """Up to `count` held-out tasks with distinct prompts, from index 0 on, within `seconds` of making them."""
+        found: dict[str, Task] = {}
+        deadline = time.monotonic() + seconds
+        for index in itertools.count():
+            task = self.domains[domain].task(index)
+            if task.split == "held_out":
+                found.setdefault(render_key(task.prompt), task)
+            if len(found) == count or time.monotonic() > deadline:
+                break
+        return list(found.values())
+
+    def prompt_ids(self, task: Task, tier: str) -> list[int]:
+        return self.renderer.prompt_ids(task.prompt, self.domains[task.domain].tools, tier)
+
     def run_groups(self, assignments: Sequence[Assignment], engines: Mapping[int, EngineHandle]) -> list[Group]:
         """Roll out and score all assignments together.  Raises EngineFailure."""
         return asyncio.run(self._run_groups(assignments, engines))
+
+    def demonstrate(self, assignments: Sequence[tuple[int, Task, str]]) -> list[Group]:
+        """A demonstration of each (ticket, task, tier), in order.  Raises ValueError where a gold policy is not best."""
+        return asyncio.run(self._demonstrate(assignments))
+
+    async def _demonstrate(self, assignments: Sequence[tuple[int, Task, str]]) -> list[Group]:
+        from rollouts.demonstration import demonstrate_group  # it scores through this module
+
+        return list(
+            await asyncio.gather(
+                *(
+                    demonstrate_group(ticket, task, self.domains[task.domain], tier, self.renderer)
+                    for ticket, task, tier in assignments
+                )
+            )
+        )
 
     async def _run_groups(
         self, assignments: Sequence[Assignment], engines: Mapping[int, EngineHandle]
@@ -156,7 +189,7 @@ class EpisodeWorker:
 
     async def _run_group(self, assignment: Assignment, engine: EngineClient) -> Group:
         domain = self.domains[assignment.task.domain]
-        prompt = self.renderer.prompt_ids(assignment.task.prompt, domain.tools, assignment.tier)
+        prompt = self.prompt_ids(assignment.task, assignment.tier)
         samples = range(assignment.num_samples)
         results = await asyncio.gather(
             *(self._run_sample(assignment, domain, sample, prompt, engine) for sample in samples)

@@ -81,7 +81,10 @@ class TierConfig:
 
 @dataclass(kw_only=True, slots=True)
 class AlgorithmConfig:
-    """The recipe (docs/architecture.md, "Recipe").  Loss options have their sources in `train.policy.losses`."""
+    """The recipe (docs/architecture.md, "Recipe").  `options` are those of `train.policy.losses.LossOptions`.
+
+    `loss_temperature`: that of the trainer's log-probs; 0 means `temperature`, anything else is a negative control.
+    """
 
     loss: str
     normalisation: str
@@ -89,11 +92,8 @@ class AlgorithmConfig:
     groups_per_step: int
     refill_rounds: int
     temperature: float
-    trust_region: float
-    log_ratio_clip: float
-    log_ratio_penalty: float
-    clip_low: float
-    clip_high: float
+    loss_temperature: float
+    options: dict[str, float] = field(default_factory=dict)
     estimator: str
     advantage_clip: float
     scale_floor: float

@@ -22,14 +22,16 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Literal
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
+from rich.text import Text
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +39,12 @@ METRICS = "metrics.jsonl"
 NUM_EXTREMES = 3
 
 WandbMode = Literal["offline", "online", "disabled"]
+# Without a key or a network "online" becomes "offline": `wandb sync` can send it later.
+_ATTEMPTS: dict[WandbMode, tuple[WandbMode, ...]] = {
+    "online": ("online", "offline"),
+    "offline": ("offline",),
+    "disabled": (),
+}
 
 
 # --- the local file ----------------------------------------------------------------------------------------------
@@ -186,7 +194,7 @@ class Tracker:
         first_step: int = 0,
         start_wandb: Callable[[Path, Mapping[str, Any], WandbMode, str, str], Any] = _start_wandb,
     ) -> None:
-        if wandb_mode not in ("offline", "online", "disabled"):
+        if wandb_mode not in _ATTEMPTS:
             raise ValueError(f"wandb_mode={wandb_mode!r}: offline, online or disabled")
         run_dir.mkdir(parents=True, exist_ok=True)
         self.num_non_finite = 0
@@ -194,10 +202,11 @@ class Tracker:
         _drop_from(run_dir / METRICS, first_step)
         self._file: IO[str] = (run_dir / METRICS).open("a", buffering=1, encoding="utf-8")
         self._run: Any = None
-        if wandb_mode != "disabled":
-            self._run = self._shielded(
-                "init", lambda: start_wandb(run_dir, config, wandb_mode, project, _run_id(run_dir))
-            )
+        for mode in _ATTEMPTS[wandb_mode]:
+            if self._run is None:
+                self._run = self._shielded(
+                    "init", partial(start_wandb, run_dir, config, mode, project, _run_id(run_dir))
+                )
 
     def log(
         self,
@@ -226,8 +235,7 @@ class Tracker:
         for name, cleaned in clean_series.items():
             panels |= extremes(name, cleaned, counts)
         if self._run is not None:
-            run = self._run
-            self._shielded("log", lambda: run.log({**panels, "train/step": step}))
+            self._shielded("log", partial(self._run.log, {**panels, "train/step": step}))
 
     def finish(self, exit_code: int = 0) -> None:
         """Flush everything.  A second call does nothing."""
@@ -237,7 +245,7 @@ class Tracker:
         self._file.close()
         if self._run is not None:
             run, self._run = self._run, None
-            self._shielded("finish", lambda: run.finish(exit_code=exit_code))
+            self._shielded("finish", partial(run.finish, exit_code=exit_code))
 
     def __enter__(self) -> Tracker:
         return self
@@ -348,13 +356,9 @@ class Display:
     def _text(self) -> str:
         return "  ".join(f"{name} {value}" for name, value in self._fields())
 
-    def _panel(self) -> Table:
-        grid = Table.grid(padding=(0, 2))
-        grid.add_row(*(f"[dim]{name}[/] {value}" for name, value in [("stage", self._stage), *self._fields()]))
-        screen = Table.grid()
-        screen.add_row(ProgressBar(total=self._total_steps, completed=self._view.step, width=60))
-        screen.add_row(grid)
-        return screen
+    def _panel(self) -> Group:
+        bar = ProgressBar(total=self._total_steps, completed=self._view.step, width=60)
+        return Group(bar, Text(f"{self._stage:<9} {self._text()}", no_wrap=True, overflow="ellipsis"))
 
 
 def _number(value: float | None, form: str) -> str:

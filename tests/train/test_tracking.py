@@ -28,7 +28,7 @@ class StubRun:
 
     def start(self, run_dir: Path, config: Mapping[str, Any], mode: str, project: str, run_id: str) -> StubRun:
         self.ids.append(run_id)
-        if "init" in self.fails:
+        if {"init", mode} & self.fails:
             raise RuntimeError("no network")
         return self
 
@@ -101,6 +101,15 @@ def test_whatever_wandb_does_the_local_file_has_every_step(
         == {"init": 1, "log": 5, "finish": 1, "log,finish": 6}[",".join(sorted(fails, reverse=True))]
     )
     assert sum("W&B failed" in message for message in caplog.messages) == 1
+
+
+def test_online_without_a_network_becomes_offline_under_the_same_id(tmp_path: Path) -> None:
+    stub = StubRun(frozenset({"online"}))
+    with Tracker(tmp_path, {}, "online", start_wandb=stub.start) as tracked:
+        tracked.log(1, {"loss": 1.0})
+    assert stub.logged == [{"loss": 1.0, "train/step": 1}]
+    assert len(stub.ids) == 2 and len(set(stub.ids)) == 1
+    assert tracked.num_wandb_failures == 1
 
 
 def test_an_exception_in_the_run_flushes_and_marks_the_run_as_failed(tmp_path: Path) -> None:
@@ -188,7 +197,12 @@ def test_the_real_wandb_works_offline_inside_the_run_directory(
 ) -> None:
     monkeypatch.delenv("WANDB_MODE", raising=False)
     looked_up: list[Any] = []
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *arguments, **_: looked_up.append(arguments) or [])
+
+    def look_up(*arguments: Any, **options: Any) -> list[Any]:
+        looked_up.append(arguments)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
     caplog.set_level(logging.WARNING)
     for first_step in (1, 3):  # the second is a resume
         with Tracker(tmp_path, {"seed": 1}, "offline", first_step=first_step) as tracked:
@@ -223,7 +237,7 @@ def test_on_a_terminal_there_is_a_bar_and_the_stage() -> None:
         display.step(StepView(step=2, reward=0.5))
         display.stage("train")
     shown = text.getvalue()
-    assert all(word in shown for word in ("stage", "starting", "train", "2/4", "0.500", "━"))
+    assert all(word in shown for word in ("starting", "rollout", "train", "2/4", "0.500", "━"))
 
 
 def test_the_closing_table_shows_differences_and_colours_only_the_certain_ones() -> None:

@@ -324,7 +324,8 @@ def _sequence_mean(values: Tensor, sequence_ids: Tensor) -> Tensor:
     """Each token's sequence mean of `values` [L]."""
     _, index, counts = torch.unique(sequence_ids, return_inverse=True, return_counts=True)
     sums = values.new_zeros(len(counts)).index_add_(0, index, values)
-    return (sums / counts).index_select(0, index)
+    means: Tensor = (sums / counts).index_select(0, index)
+    return means
 
 
 def _num_sequences(sequence_ids: Tensor) -> Tensor:

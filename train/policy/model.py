@@ -17,7 +17,7 @@ from train.policy.attention import packed_attention_arguments
 from train.policy.mxfp4 import fake_quantise, straight_through
 
 
-def attach_logprob_forward(model: nn.Module, *, chunk_tokens: int) -> None:
+def attach_logprob_forward(model: nn.Module, *, chunk_tokens: int, temperature: float) -> None:
     """Replace the model's forward by `logprob_forward`.
 
     The module itself stays the Hugging Face one, so that parameter names, AutoEP's layer patterns and ZeRO-3's hooks
@@ -27,7 +27,9 @@ def attach_logprob_forward(model: nn.Module, *, chunk_tokens: int) -> None:
     def forward(
         self: Any, input_ids: Tensor, position_ids: Tensor, boundaries: Tensor, predict_index: Tensor, target_ids: Tensor
     ) -> tuple[Tensor, Tensor]:
-        return logprob_forward(self, input_ids, position_ids, boundaries, predict_index, target_ids, chunk_tokens)
+        return logprob_forward(
+            self, input_ids, position_ids, boundaries, predict_index, target_ids, chunk_tokens, temperature
+        )
 
     model.forward = types.MethodType(forward, model)
 
@@ -40,8 +42,9 @@ def logprob_forward(
     predict_index: Tensor,
     target_ids: Tensor,
     chunk_tokens: int,
+    temperature: float,
 ) -> tuple[Tensor, Tensor]:
-    """Log-probs and entropies of `target_ids` [L], each predicted at `predict_index` [L] of one packed row [1, T].
+    """Log-probs (of the distribution at `temperature`, the one that is sampled) and entropies of `target_ids` [L], each predicted at `predict_index` [L] of one packed row [1, T].
 
     Nats, fp32.  The head runs on the L predicting positions only, `chunk_tokens` at a time, recomputed in backward.
     """
@@ -51,16 +54,18 @@ def logprob_forward(
     logprobs, entropies = [], []
     for rows, targets in zip(predicting.split(chunk_tokens), target_ids.split(chunk_tokens), strict=True):
         if torch.is_grad_enabled():
-            chunk, entropy = checkpoint(_chunk_logprobs, model.lm_head, rows, targets, use_reentrant=False)
+            chunk, entropy = checkpoint(
+                _chunk_logprobs, model.lm_head, rows, targets, temperature, use_reentrant=False
+            )
         else:
-            chunk, entropy = _chunk_logprobs(model.lm_head, rows, targets)
+            chunk, entropy = _chunk_logprobs(model.lm_head, rows, targets, temperature)
         logprobs.append(chunk)
         entropies.append(entropy)
     return torch.cat(logprobs), torch.cat(entropies)
 
 
-def _chunk_logprobs(head: nn.Module, rows: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    logits = head(rows).float()
+def _chunk_logprobs(head: nn.Module, rows: Tensor, targets: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    logits = head(rows).float() / temperature
     normaliser = logits.logsumexp(dim=-1)
     logprobs = logits.gather(1, targets[:, None])[:, 0] - normaliser
     with torch.no_grad():

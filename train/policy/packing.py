@@ -137,17 +137,62 @@ def token_weights(samples: Sequence[Sample], mode: str, quota: Mapping[str, floa
     - `token`: 1 / N, N the loss tokens of the batch (DAPO, arXiv 2503.14476).
     - `sequence`: 1 / (S * N_s), S the samples and N_s the sample's loss tokens (GRPO, arXiv 2402.03300).
 
-    To be called on the whole batch before it is split.  Raises `ValueError` on an unknown mode, on a domain without
-    a quota, and where all the domains present have quota 0.
+    To be called on the whole batch before it is split.  Raises as `loss_token_weights` does.
     """
-    if mode not in WEIGHT_MODES:
-        raise ValueError(f"unknown normalisation {mode!r}; known are {', '.join(WEIGHT_MODES)}")
     counts = [sample.num_loss_tokens for sample in samples]
-    factors = _factors(samples, counts, mode, quota)
+    factors = loss_token_weights([sample.domain for sample in samples], counts, mode, quota)
     return [
         [factor if trained else 0.0 for trained in sample.loss_mask]
         for sample, factor in zip(samples, factors, strict=True)
     ]
+
+
+def loss_token_weights(
+    domains: Sequence[str], counts: Sequence[int], mode: str, quota: Mapping[str, float] | None = None
+) -> list[float]:
+    """The weight of one loss token of each sample, from each sample's domain and number of loss tokens.
+
+    What `token_weights` spreads over tokens; enough by itself where only counts are known (the driver).  Raises
+    `ValueError` on an unknown mode, on a domain without a quota, and where all the domains present have quota 0.
+    """
+    if mode not in WEIGHT_MODES:
+        raise ValueError(f"unknown normalisation {mode!r}; known are {', '.join(WEIGHT_MODES)}")
+    if mode == "token":
+        return [1.0 / max(sum(counts), 1)] * len(counts)
+    if mode == "sequence":
+        num_samples = sum(count > 0 for count in counts)
+        return [1.0 / (num_samples * count) if count else 0.0 for count in counts]
+    per_domain: dict[str, int] = defaultdict(int)
+    for domain, count in zip(domains, counts, strict=True):
+        per_domain[domain] += count
+    shares = _shares([domain for domain, count in per_domain.items() if count], quota)
+    return [
+        shares[domain] / per_domain[domain] if count else 0.0 for domain, count in zip(domains, counts, strict=True)
+    ]
+
+
+def plan_rows(lengths: Sequence[int], row_tokens: int, num_ranks: int) -> list[list[list[int]]]:
+    """Which samples (by number) go into which row of which rank, from their lengths alone; see `pack`.
+
+    Every rank gets the same number of rows; some may be empty.
+    """
+    rows = _rows(lengths, row_tokens, num_ranks)
+    return [rows[rank::num_ranks] for rank in range(num_ranks)]
+
+
+def build_row(
+    samples: Sequence[Sample], weights: Sequence[float], numbers: Sequence[int], domain_index: Mapping[str, int]
+) -> MicroBatch:
+    """One planned row.  `weights`: of one loss token of each sample; `numbers`: their sequence ids in the batch."""
+    if not samples:
+        return _dummy()
+    spread = [
+        [weight if trained else 0.0 for trained in sample.loss_mask]
+        for sample, weight in zip(samples, weights, strict=True)
+    ]
+    row = _micro_batch(range(len(samples)), samples, spread, domain_index)
+    row.sequence_ids = torch.tensor(numbers)[row.sequence_ids]
+    return row
 
 
 def pack(
@@ -170,9 +215,10 @@ def pack(
         assert any(sample.loss_mask), f"{sample.task_id}: a sample without loss tokens"
         if sample.domain not in domain_index:
             raise ValueError(f"{sample.task_id}: domain {sample.domain!r} is not one of this run's domains")
-    rows = _rows([len(sample.ids) for sample in samples], row_tokens, num_ranks)
-    batches = [_micro_batch(row, samples, weights, domain_index) if row else _dummy() for row in rows]
-    return [batches[rank::num_ranks] for rank in range(num_ranks)]
+    planned = plan_rows([len(sample.ids) for sample in samples], row_tokens, num_ranks)
+    return [
+        [_micro_batch(row, samples, weights, domain_index) if row else _dummy() for row in rows] for rows in planned
+    ]
 
 
 def _per_turn(trajectory: Trajectory, advantage: float | Sequence[float]) -> list[float]:
@@ -218,25 +264,6 @@ def _append_turn(sample: Sample, turn: Turn, advantage: float) -> None:
     sample.versions += [NOBODY] * num_new
     sample.versions += [value if train else NOBODY for value, train in zip(turn.versions, trained, strict=True)]
     sample.advantages += [0.0] * num_new + [advantage if train else 0.0 for train in trained]
-
-
-def _factors(
-    samples: Sequence[Sample], counts: Sequence[int], mode: str, quota: Mapping[str, float] | None
-) -> list[float]:
-    """The weight of one loss token of each sample."""
-    if mode == "token":
-        return [1.0 / max(sum(counts), 1)] * len(samples)
-    if mode == "sequence":
-        num_samples = sum(count > 0 for count in counts)
-        return [1.0 / (num_samples * count) if count else 0.0 for count in counts]
-    per_domain: dict[str, int] = defaultdict(int)
-    for sample, count in zip(samples, counts, strict=True):
-        per_domain[sample.domain] += count
-    shares = _shares([domain for domain, count in per_domain.items() if count], quota)
-    return [
-        shares[sample.domain] / per_domain[sample.domain] if count else 0.0
-        for sample, count in zip(samples, counts, strict=True)
-    ]
 
 
 def _shares(domains: Sequence[str], quota: Mapping[str, float] | None) -> dict[str, float]:

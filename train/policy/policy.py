@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from train.policy.losses import LOSSES, LossOptions
+from train.policy.losses import LOSSES, LossOptions, mismatch_statistics
 from train.policy.packing import MicroBatch
 from train.weights import formats
 
@@ -39,6 +39,7 @@ class PolicySettings:
     expert_parallel: int
     autoep_preset: str
     quantise: bool
+    temperature: float
     activation_checkpointing: bool
     logit_chunk_tokens: int
     gradient_clip: float
@@ -70,7 +71,9 @@ class Policy:
         model.config.use_cache = False
         if settings.activation_checkpointing:
             model.gradient_checkpointing_enable({"use_reentrant": False})
-        attach_logprob_forward(model, chunk_tokens=settings.logit_chunk_tokens)
+        attach_logprob_forward(
+            model, chunk_tokens=settings.logit_chunk_tokens, temperature=settings.temperature
+        )
         probe = _probe_batch(model.config.vocab_size)
         with torch.no_grad():
             reference = model(**probe)[0]
@@ -83,23 +86,32 @@ class Policy:
         self.quantiser.enabled = settings.quantise
 
     def train_step(
-        self, batches: Sequence[MicroBatch], loss: str, options: LossOptions, learning_rate: float
+        self, batches: Sequence[MicroBatch], loss: str, options: LossOptions, learning_rate: float, version: int
     ) -> dict[str, float]:
-        """One optimiser step on the whole batch; returns sums over all ranks, plus `gradient_norm`.
+        """One optimiser step on the whole batch; returns sums over all ranks, `gradient_norm` and `mismatch_max`.
+
+        `version` is that of the weights before the step: engine and trainer are compared on tokens sampled under it.
 
         Raises FloatingPointError on every rank where the loss or the gradient is not finite; no weight has changed
         then in the first case, and the state must not be saved in the second.
         """
+        if LOSSES[loss].needs_proximal:
+            for batch, values in zip(batches, self.logprobs(batches), strict=True):
+                batch.proximal_logprobs = values
         self.engine.train()
         sums: dict[str, Tensor] = {}
+        maximum = 0.0
         for number, batch in enumerate(batches):
             self.engine.set_gradient_accumulation_boundary(number == len(batches) - 1)
             logprobs, entropies = self._forward(batch)
             result = LOSSES[loss].function(logprobs, batch, options)
             # DeepSpeed averages over data-parallel ranks; weights already normalise over the whole batch.
             self.engine.backward(result.loss * self.world, scale_wrt_gas=False)
-            _add(sums, result.metrics | {"loss": result.loss.detach(), "entropy_sum": _real(batch, entropies).sum()})
-        totals = self._reduce(sums)
+            mismatch = _mismatch(logprobs, batch, version)
+            maximum = max(maximum, float(mismatch.pop("mismatch_max")))
+            extra = {"loss": result.loss.detach(), "entropy_sum": _real(batch, entropies).sum()}
+            _add(sums, result.metrics | mismatch | extra)
+        totals = self._reduce(sums) | {"mismatch_max": self._maximum(maximum)}
         if not math.isfinite(totals["loss"]):
             raise FloatingPointError(f"the {loss} loss is {totals['loss']} at this step; no weight was changed")
         for group in self.engine.optimizer.param_groups:
@@ -174,6 +186,11 @@ class Policy:
         vector = vector.to(self.settings.device)
         dist.all_reduce(vector)
         return dict(zip(keys, vector.tolist(), strict=True))
+
+    def _maximum(self, value: float) -> float:
+        vector = torch.tensor([value], dtype=torch.float64, device=self.settings.device)
+        dist.all_reduce(vector, op=dist.ReduceOp.MAX)
+        return float(vector)
 
     def _check_conversion(self, probe: dict[str, Tensor], reference: Tensor) -> None:
         """AutoEP must compute what transformers computed before it took the model apart."""
@@ -254,6 +271,12 @@ def _gathered(parameter: Any) -> Any:
     if hasattr(parameter, "ds_id"):
         return deepspeed.zero.GatheredParameters([parameter])
     return contextlib.nullcontext()
+
+
+def _mismatch(logprobs: Tensor, batch: MicroBatch, version: int) -> dict[str, Tensor]:
+    own = batch.versions.to(logprobs.device) == version
+    found = mismatch_statistics(logprobs.detach(), batch.behaviour_logprobs.to(logprobs.device), own)
+    return {f"mismatch_{name}": value for name, value in found.items()}
 
 
 def _add(sums: dict[str, Tensor], more: dict[str, Tensor]) -> None:

@@ -26,8 +26,9 @@ class TrainerFailure(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One sample of a row: where its tokens lie, its advantage, and the weight of each of its loss tokens."""
+    """One sample of a row: its number in the batch, where its tokens lie, its advantage, and the weight of one token."""
 
+    number: int
     reference: int
     trajectory: int
     segment: int
@@ -54,11 +55,12 @@ class TrainerActor:
         loss: str,
         options: LossOptions,
         learning_rate: float,
+        version: int,
     ) -> dict[str, float]:
         """One optimiser step on this rank's rows; `references` maps a number to [object reference of a group]."""
         groups = {number: ray.get(boxed[0]) for number, boxed in references.items()}
         batches = [build_row(*self._samples(row, groups), domain_index) for row in rows]
-        return self._policy.train_step(batches, loss, options, learning_rate)
+        return self._policy.train_step(batches, loss, options, learning_rate, version)
 
     def logprobs(self, samples: Sequence[Sample], row_tokens: int) -> dict[int, list[float]]:
         """Log-probs of the trained tokens of the samples on this rank's rows, by sample number."""
@@ -84,12 +86,12 @@ class TrainerActor:
         self._policy.write_state(tensors, step)
 
     @staticmethod
-    def _samples(row: Sequence[Item], groups: Mapping[int, Any]) -> tuple[list[Sample], list[float]]:
+    def _samples(row: Sequence[Item], groups: Mapping[int, Any]) -> tuple[list[Sample], list[float], list[int]]:
         samples = [
             samples_from_trajectory(groups[item.reference].trajectories[item.trajectory], item.advantage)[item.segment]
             for item in row
         ]
-        return samples, [item.weight for item in row]
+        return samples, [item.weight for item in row], [item.number for item in row]
 
 
 def _scatter(out: dict[int, list[float]], batch: MicroBatch, values: Tensor) -> None:
@@ -119,6 +121,7 @@ class TrainerGroup:
         loss: str,
         options: LossOptions,
         learning_rate: float,
+        version: int,
     ) -> dict[str, float]:
         """One optimiser step; `rows[rank]` are that rank's rows.  Returns sums over the whole batch."""
         calls = []
@@ -126,7 +129,7 @@ class TrainerGroup:
             needed = {item.reference for row in own for item in row}
             # A reference inside a list is not fetched by Ray before the call: the rank fetches what it needs itself.
             boxed = {number: [references[number]] for number in sorted(needed)}
-            calls.append(actor.train.remote(own, boxed, domain_index, loss, options, learning_rate))
+            calls.append(actor.train.remote(own, boxed, domain_index, loss, options, learning_rate, version))
         metrics: dict[str, float] = _get(calls)[0]
         return metrics
 

@@ -63,6 +63,17 @@ def serve_experts(trainer_name: str, local: Tensor, first_expert: int, format: s
     return out
 
 
+def serve_all(masters: Mapping[str, Tensor], format: str) -> dict[str, Tensor]:
+    """A whole policy in serving format from its masters by trainer name (as a checkpoint holds them)."""
+    out: dict[str, Tensor] = {}
+    for name, master in masters.items():
+        if is_expert(name):
+            out |= serve_experts(name, master, 0, format)
+        else:
+            out[dense_name(name)] = master.to(torch.bfloat16)
+    return out
+
+
 def decode(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The `bf16` form of `mxfp4` tensors: experts dequantised (exact in bf16), everything else as it is."""
     out: dict[str, Tensor] = {}

@@ -100,7 +100,13 @@ def prepare(shards: Sequence[Shard], format: str) -> Prepared:
     handle, path = tempfile.mkstemp(prefix="jointrl-weights-", suffix=".safetensors", dir=directory)
     os.close(handle)
     save_file(served, path)
-    return Prepared(path=path, num_tensors=len(served), version=version, checksum=version_checksum(digests))
+    return Prepared(
+        path=path,
+        num_tensors=len(served),
+        version=version,
+        checksum=version_checksum(digests),
+        digests=digests,
+    )
 
 
 def _check_belong_together(shards: Sequence[Shard]) -> None:

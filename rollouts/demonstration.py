@@ -1,0 +1,81 @@
+"""Demonstrations as if they had been sampled: a domain's gold policy, token by token.
+
+In: a ticket, a task with its domain, a tier and a renderer.  Out: a `Group` of one trajectory whose turns carry exactly
+the ids that a model would have to sample.  Called by `rollouts.worker` for the supervised warm start; packed by
+`train.policy.packing` like any other group.  The same play without tokens is `envs.demonstrate`.
+"""
+
+from __future__ import annotations
+
+from envs.base import Environment
+from envs.domain import Domain
+from envs.types import FinishReason, Status, Task, Trajectory, Turn
+from rewards.score import Score
+from rollouts.chat import ChatRenderer
+from rollouts.group import Group
+from rollouts.worker import score_trajectory
+
+# No policy sampled these tokens: every real version is 0 or more.
+NO_VERSION = -1
+
+
+async def demonstrate_group(ticket: int, task: Task, domain: Domain, tier: str, renderer: ChatRenderer) -> Group:
+    """The gold conversation of `task` as a group of one, with its score.
+
+    Raises ValueError, naming the task, where the gold policy does not score the domain's maximum or says what does not
+    come back from its token ids as it was: a model would be taught something that is then read differently.
+    """
+    environment = domain.environment(task)
+    turns: list[Turn] = []
+    try:
+        await environment.reset()
+        status = await _play(turns, task, domain, environment, tier, renderer)
+    finally:
+        await environment.close()
+    trajectory = Trajectory(task=task, tier=tier, sample=0, segments=[turns], status=status)
+    score = score_trajectory(domain, trajectory)
+    _check_best(score, task, domain)
+    return Group(ticket=ticket, task=task, tier=tier, trajectories=[trajectory], scores=[score])
+
+
+async def _play(
+    turns: list[Turn], task: Task, domain: Domain, environment: Environment, tier: str, renderer: ChatRenderer
+) -> Status:
+    """Append the gold turns until the environment is done; the counterpart of a live episode's loop."""
+    ids = renderer.prompt_ids(task.prompt, domain.tools, tier)
+    for _ in range(domain.max_turns):
+        turn = _gold_turn(turns, ids, task, domain, renderer)
+        turns.append(turn)
+        result = await environment.step(turn.message)
+        turn.observation = result.observation
+        if result.done:
+            return Status.DONE
+        ids = [*ids, *turn.completion_ids, *renderer.bridge_ids(result.observation)]
+    return Status.MAX_TURNS
+
+
+def _gold_turn(turns: list[Turn], prompt_ids: list[int], task: Task, domain: Domain, renderer: ChatRenderer) -> Turn:
+    said = tuple(message for turn in turns for message in (turn.message, *turn.observation))
+    gold = domain.gold(task, said)
+    completion_ids = renderer.assistant_ids(gold)
+    parsed = renderer.parse(completion_ids)
+    if parsed != gold:
+        raise ValueError(f"task {task.id}: the gold message {gold} is read back from its token ids as {parsed}")
+    count = len(completion_ids)
+    return Turn(
+        prompt_ids=prompt_ids,
+        completion_ids=completion_ids,
+        logprobs=[0.0] * count,
+        versions=[NO_VERSION] * count,
+        forced=[False] * count,
+        message=parsed,
+        observation=(),
+        finish_reason=FinishReason.STOP,
+    )
+
+
+def _check_best(score: Score, task: Task, domain: Domain) -> None:
+    best = domain.score_range[1]
+    if score.value != best:
+        got = score.value if score.is_scored else f"no score ({score.reason})"
+        raise ValueError(f"task {task.id}: its gold policy gets {got}, a demonstration must score the maximum {best}")

@@ -1,0 +1,204 @@
+"""One step's groups: draw tickets, roll out, drop what has no signal, refill, and turn rewards into advantages.
+
+In: mixture, statistics, pool.  Out: a `StepBatch`: which trajectory gets which advantage and weight, rows planned for
+every rank, and the step's accounting.  Called by `train.loop`; tokens stay in the object store.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from envs.domain import Domain
+from envs.types import Task
+from rewards.advantages import group_advantages, has_signal, per_fragment
+from rewards.normalise import DomainStatistics
+from rollouts.engine import EngineFailure
+from rollouts.mixture import Mixture, Outcome, Ticket, share_of
+from rollouts.pool import GroupResult, RolloutPool
+from train.config import AlgorithmConfig
+from train.policy.packing import loss_token_weights, plan_rows
+from train.policy.workers import Item
+
+
+class EmptyBatch(Exception):
+    """No group of a step carried signal within the refill budget."""
+
+
+@dataclass(slots=True)
+class StepBatch:
+    """What one optimiser step trains on, and what became of every group that was drawn for it.
+
+    - `accepted`: groups with signal; `dropped`: (result, why) of the others.
+    - `rows[rank]`: that rank's rows of items; an item's `reference` counts `references`.
+    - `shares`: domain -> share of the sum of |advantage| * weight.
+    """
+
+    accepted: list[GroupResult]
+    dropped: list[tuple[GroupResult, Outcome]]
+    rows: list[list[list[Item]]]
+    references: list[Any]
+    shares: dict[str, float]
+
+
+class Collector:
+    """Takes groups for steps; all state lies in the mixture and the statistics it was given."""
+
+    def __init__(
+        self,
+        pool: RolloutPool,
+        mixture: Mixture,
+        statistics: DomainStatistics,
+        domains: Mapping[str, Domain],
+        algorithm: AlgorithmConfig,
+        seed: int,
+    ):
+        self._pool, self._mixture, self._statistics = pool, mixture, statistics
+        self._domains, self._algorithm, self._seed = domains, algorithm, seed
+
+    def take(self, version: int) -> tuple[list[GroupResult], list[tuple[GroupResult, Outcome]]]:
+        """Roll out one step's groups, with refills for those without signal within the budget.
+
+        Raises EngineFailure where a token was sampled under another version than `version`.
+        """
+        tickets = [self._mixture.next_ticket() for _ in range(self._algorithm.groups_per_step)]
+        accepted: list[GroupResult] = []
+        dropped: list[tuple[GroupResult, Outcome]] = []
+        for round_number in range(self._algorithm.refill_rounds + 1):
+            self._roll_out(tickets, version, accepted, dropped)
+            missing = self._algorithm.groups_per_step - len(accepted)
+            tickets = self._mixture.refill_tickets(missing) if round_number < self._algorithm.refill_rounds else []
+            if not tickets:
+                break
+        return accepted, dropped
+
+    def batch(
+        self,
+        accepted: list[GroupResult],
+        dropped: list[tuple[GroupResult, Outcome]],
+        num_ranks: int,
+    ) -> StepBatch:
+        """Advantages on the statistics of earlier steps, weights, rows.  Then the statistics take this step in."""
+        if not accepted:
+            reasons = Counter(str(outcome) for _, outcome in dropped)
+            raise EmptyBatch(
+                f"none of {len(dropped)} groups carried signal ({dict(reasons)}): tasks are all solved or all failed; "
+                "choose other domains, a larger algorithm.group_size or algorithm.refill_rounds"
+            )
+        quota = share_of(dict(Counter(result.summary.domain for result in accepted)))
+        items = self._items(accepted, quota)
+        # Updating after use keeps the order of groups within a step without effect.
+        self._statistics.update([(result.summary.domain, result.summary.values) for result in accepted])
+        return StepBatch(
+            accepted=accepted,
+            dropped=dropped,
+            rows=plan_items(items, accepted, self._algorithm.row_tokens, num_ranks),
+            references=[result.reference for result in accepted],
+            shares=_gradient_shares(items, accepted),
+        )
+
+    def _roll_out(
+        self,
+        tickets: Sequence[Ticket],
+        version: int,
+        accepted: list[GroupResult],
+        dropped: list[tuple[GroupResult, Outcome]],
+    ) -> None:
+        tasks = take_tasks(self._pool, self._mixture, tickets)
+        results = self._pool.run(
+            [(ticket.number, task, ticket.tier) for ticket, task in zip(tickets, tasks, strict=True)],
+            num_samples=self._algorithm.group_size,
+            temperature=self._algorithm.temperature,
+            seed=self._seed,
+        )
+        for ticket, result in zip(tickets, results, strict=True):
+            check_versions(result, version)
+            outcome = self._judge(result)
+            self._mixture.settle(ticket, outcome)
+            if outcome is Outcome.ACCEPTED:
+                accepted.append(result)
+            else:
+                dropped.append((result, outcome))
+
+    def _judge(self, result: GroupResult) -> Outcome:
+        values = result.summary.values
+        if sum(value is not None for value in values) < 2:
+            return Outcome.UNSCORED
+        declared = self._domains[result.summary.domain].score_range
+        return Outcome.ACCEPTED if has_signal(values, declared) else Outcome.FILTERED
+
+    def _items(self, accepted: Sequence[GroupResult], quota: Mapping[str, float]) -> list[Item]:
+        """One item a trained segment, advantages per trajectory and weights per token."""
+        found: list[tuple[int, int, int, float]] = []
+        domains: list[str] = []
+        counts: list[int] = []
+        for reference, result in enumerate(accepted):
+            summary = result.summary
+            advantages = group_advantages(
+                summary.values,
+                self._statistics.scale(summary.domain),
+                self._algorithm.advantage_clip,
+                self._algorithm.estimator,
+            )
+            trained = [[size for size in segments if size[1]] for segments in summary.segments]
+            spread = iter(per_fragment(advantages, [len(segments) for segments in trained]))
+            for trajectory, segments in enumerate(trained):
+                for segment, (_, num_trained) in enumerate(segments):
+                    advantage = next(spread)
+                    if advantage is not None:
+                        found.append((reference, trajectory, segment, advantage))
+                        domains.append(summary.domain)
+                        counts.append(num_trained)
+        weights = loss_token_weights(domains, counts, self._algorithm.normalisation, quota)
+        return [Item(number, *where, weight) for number, (where, weight) in enumerate(zip(found, weights, strict=True))]
+
+
+def take_tasks(pool: RolloutPool, mixture: Mixture, tickets: Sequence[Ticket]) -> list[Task]:
+    """The training task of each ticket; workers make them, the mixture keeps each domain's place."""
+    by_domain: dict[str, list[Ticket]] = defaultdict(list)
+    for ticket in tickets:
+        by_domain[ticket.domain].append(ticket)
+    made = pool.make_tasks(
+        [(domain, "train", mixture.cursor(domain), len(own)) for domain, own in by_domain.items()]
+    )
+    found: dict[int, Task] = {}
+    for own, (tasks, _) in zip(by_domain.values(), made, strict=True):
+        by_index = {task.index: task for task in tasks}
+        for ticket in own:
+            found[ticket.number] = by_index[mixture.take_index(ticket, by_index.__contains__)]
+    return [found[ticket.number] for ticket in tickets]
+
+
+def check_versions(result: GroupResult, version: int) -> None:
+    """Refuse tokens of another version than the trainer's (synchronous training)."""
+    summary = result.summary
+    if summary.oldest_version != version or summary.newest_version != version:
+        raise EngineFailure(
+            f"{summary.task_id} was sampled under versions {summary.oldest_version}..{summary.newest_version}, the "
+            f"trainer is at {version}: nothing of this step was trained on"
+        )
+
+
+def plan_items(
+    items: Sequence[Item], groups: Sequence[GroupResult], row_tokens: int, num_ranks: int
+) -> list[list[list[Item]]]:
+    """Rows of items for every rank, from the lengths in the summaries."""
+    lengths = [_trained_segments(groups[item.reference], item.trajectory)[item.segment][0] for item in items]
+    return [[[items[number] for number in row] for row in rows] for rows in plan_rows(lengths, row_tokens, num_ranks)]
+
+
+def _trained_segments(result: GroupResult, trajectory: int) -> list[tuple[int, int]]:
+    return [size for size in result.summary.segments[trajectory] if size[1]]
+
+
+def _gradient_shares(items: Sequence[Item], groups: Sequence[GroupResult]) -> dict[str, float]:
+    """Each domain's share of Σ |advantage| · weight over loss tokens."""
+    sums: dict[str, float] = defaultdict(float)
+    for item in items:
+        result = groups[item.reference]
+        num_trained = _trained_segments(result, item.trajectory)[item.segment][1]
+        sums[result.summary.domain] += abs(item.advantage) * item.weight * num_trained
+    total = sum(sums.values())
+    return {domain: value / total for domain, value in sums.items()} if total else {}

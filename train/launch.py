@@ -1,0 +1,299 @@
+"""From a checked config to live parts, and down again: Ray, the policy's folder, trainer ranks, the pool.
+
+In: `Composed` and a run folder.  Out: a `Run` inside a context manager that tears everything down.  Called by
+`train.__main__` and by `train.commands`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+# Ray on one machine listens on loopback only if this is set before it is imported, and then it cannot span machines.
+os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+
+import ray
+
+from rewards.normalise import DomainStatistics
+from rollouts.episode import EpisodeLimits
+from rollouts.mixture import Mixture
+from rollouts.pool import PoolSettings, RolloutPool
+from rollouts.vllm_engine import EngineSettings
+from rollouts.worker import WorkerSettings
+from train.compose import Composed, stages
+from train.config import Config, check_experts
+from train.fidelity import Fidelity
+from train.loop import Run
+from train.policy.policy import PolicySettings
+from train.policy.workers import TrainerGroup
+from train.tracking import Display, Tracker
+from train.weights import formats, publish
+
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "chat_template.jinja",
+    "vocab.json",
+    "merges.txt",
+    "generation_config.json",
+)
+
+
+@contextlib.contextmanager
+def started_ray(config: Config) -> Iterator[None]:
+    """A private Ray on this machine, on loopback; its files in a directory with a short path (socket names are long)."""
+    temporary = tempfile.mkdtemp(prefix="jr-", dir="/tmp")
+    root = str(Path(__file__).resolve().parents[1])
+    ray.init(
+        num_cpus=_ray_cpus(config),
+        num_gpus=0 if config.cluster.trainer.device == "cpu" else None,
+        include_dashboard=False,
+        object_store_memory=config.cluster.object_store_mib * 2**20,
+        _temp_dir=temporary,
+        logging_level="warning",
+        log_to_driver=False,
+        runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}},
+    )
+    try:
+        yield
+    finally:
+        ray.shutdown()
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def prepare_model(config: Config, directory: Path) -> Path:
+    """The policy's starting point as a Hugging Face folder: built here, or the user's own."""
+    if config.model.source == "path":
+        return Path(config.model.path)
+    if not (directory / "config.json").exists():
+        from train.policy.tiny import write_tiny_model
+
+        write_tiny_model(
+            directory,
+            seed=config.seed,
+            hidden_size=config.model.hidden_size,
+            expert_size=config.model.expert_size,
+            num_layers=config.model.num_layers,
+            num_experts=config.model.num_experts,
+            experts_per_token=config.model.experts_per_token,
+            context=config.model.context,
+        )
+    return directory
+
+
+def stop_ids_of(model_dir: Path) -> tuple[int, ...]:
+    """Every token that ends a turn: the generation config's list, else the model's EOS."""
+    for name in ("generation_config.json", "config.json"):
+        path = model_dir / name
+        found = json.loads(path.read_text()).get("eos_token_id") if path.exists() else None
+        if found is not None:
+            return tuple(found) if isinstance(found, list) else (found,)
+    raise ValueError(f"{model_dir} names no eos_token_id in generation_config.json or config.json")
+
+
+def engine_format(config: Config) -> tuple[str, str]:
+    """The format that engines load here, and a line that says why (empty where there is nothing to say)."""
+    if config.quant.experts == "none":
+        return "bf16", ""
+    if config.quant.serve != "auto":
+        return config.quant.serve, ""
+    if config.cluster.engine.gpus > 0 or _has_amx():
+        return "mxfp4", ""
+    return "bf16", (
+        "this CPU has no AMX: engines serve the dequantised MXFP4 values in bf16 (same numbers, slower); "
+        "published and exported bytes are MXFP4 all the same"
+    )
+
+
+def engine_dtype(config: Config) -> str:
+    """`auto`: bf16 where the hardware computes in it, else float32 on the same bf16 weights (same values, faster)."""
+    if config.cluster.engine.dtype != "auto":
+        return config.cluster.engine.dtype
+    return "bfloat16" if config.cluster.engine.gpus > 0 or _has_amx() else "float32"
+
+
+def write_engine_folder(model_dir: Path, directory: Path, format: str) -> Path:
+    """Config and tokenizer without weights: engines start empty and get every weight through a publish."""
+    directory.mkdir(parents=True, exist_ok=True)
+    config = json.loads((model_dir / "config.json").read_text())
+    (directory / "config.json").write_text(json.dumps(formats.serving_config(config, format), indent=1))
+    for name in TOKENIZER_FILES:
+        if (model_dir / name).exists():
+            shutil.copy(model_dir / name, directory / name)
+    return directory
+
+
+def engine_settings(config: Config, directory: Path) -> EngineSettings:
+    engine = config.cluster.engine
+    return EngineSettings(
+        model=str(directory),
+        dtype=engine_dtype(config),
+        max_model_len=config.model.context,
+        max_num_seqs=engine.max_num_seqs,
+        max_num_batched_tokens=engine.max_num_batched_tokens,
+        tensor_parallel_size=engine.tensor_parallel_size,
+        gpu_memory_utilization=engine.gpu_memory_utilization,
+        cpu_cache_gib=engine.cpu_cache_gib,
+        enforce_eager=engine.enforce_eager,
+        enable_prefix_caching=engine.enable_prefix_caching,
+    )
+
+
+def make_pool(config: Config, model_dir: Path, run_dir: Path) -> RolloutPool:
+    """Engines and episode workers; they are still starting when this returns."""
+    format, _ = engine_format(config)
+    limits = {
+        name: EpisodeLimits(
+            turn_tokens=tier.turn_tokens, trajectory_tokens=tier.trajectory_tokens, context=config.model.context
+        )
+        for name, tier in config.tiers.items()
+    }
+    worker = WorkerSettings(
+        model_dir=str(model_dir),
+        stop_ids=stop_ids_of(model_dir),
+        limits=limits,
+        families=config.families,
+        unscored_retries=config.cluster.worker.unscored_retries,
+    )
+    engine = config.cluster.engine
+    settings = PoolSettings(
+        engine=engine_settings(config, write_engine_folder(model_dir, run_dir / "engine", format)),
+        worker=worker,
+        format=format,
+        num_engines=engine.count,
+        num_workers=config.cluster.worker.count,
+        deterministic=config.cluster.deterministic,
+        engine_cpus=engine.cpus,
+        engine_gpus=engine.gpus,
+        worker_cpus=config.cluster.worker.cpus,
+        engine_environment=process_environment(engine.threads),
+        worker_environment=process_environment(1) | {"PYTHONHASHSEED": "0"},
+        start_seconds=engine.start_seconds,
+        publish_seconds=engine.publish_seconds,
+    )
+    return RolloutPool(settings, publish.prepare)
+
+
+def make_trainers(config: Config, model_dir: Path, run_dir: Path) -> TrainerGroup:
+    trainer = config.cluster.trainer
+    rendezvous = Path(tempfile.mkdtemp(prefix="jr-store-", dir="/tmp")) / "store"
+    settings = PolicySettings(
+        model_dir=str(model_dir),
+        dtype=trainer.dtype,
+        device=trainer.device,
+        zero_stage=trainer.zero_stage,
+        expert_parallel=trainer.expert_parallel,
+        autoep_preset=config.model.autoep_preset,
+        quantise=config.quant.experts == "mxfp4" and config.quant.trainer,
+        temperature=config.algorithm.loss_temperature or config.algorithm.temperature,
+        activation_checkpointing=trainer.activation_checkpointing,
+        logit_chunk_tokens=trainer.logit_chunk_tokens,
+        gradient_clip=config.algorithm.gradient_clip,
+        betas=(config.algorithm.beta1, config.algorithm.beta2),
+        weight_decay=config.algorithm.weight_decay,
+        init_file=str(rendezvous),
+        num_threads=trainer.threads,
+    )
+    options = {
+        "num_cpus": trainer.cpus,
+        "num_gpus": trainer.gpus,
+        "runtime_env": {"env_vars": process_environment(trainer.threads) | {"DS_ACCELERATOR": "cpu"}},
+    }
+    return TrainerGroup(settings, trainer.ranks, options)
+
+
+@contextlib.contextmanager
+def launched(composed: Composed, run_dir: Path, stop_requested: Callable[[], bool], total_steps: int) -> Iterator[Run]:
+    """All parts of a run, ready."""
+    config = composed.config
+    model_dir = prepare_model(config, run_dir / "model")
+    check_model(config, model_dir)
+    with started_ray(config):
+        pool = make_pool(config, model_dir, run_dir)
+        trainers = make_trainers(config, model_dir, run_dir)
+        trainers.wait_until_ready(config.cluster.engine.start_seconds)
+        pool.wait_until_ready()
+        with (
+            Tracker(run_dir, composed.tree, config.tracking.wandb, config.tracking.project) as tracker,  # type: ignore[arg-type]
+            Display(total_steps) as display,
+        ):
+            yield Run(
+                composed=composed,
+                run_dir=run_dir,
+                pool=pool,
+                trainers=trainers,
+                tracker=tracker,
+                display=display,
+                format=pool.settings.format,
+                stop_requested=stop_requested,
+                mixtures=make_mixtures(composed),
+                statistics=make_statistics(composed),
+                fidelity=Fidelity(alarm=config.fidelity.alarm, window=config.fidelity.window),
+            )
+
+
+def make_mixtures(composed: Composed) -> dict[str, Mixture]:
+    """One mixture a stage, each with its own quotas."""
+    out = {}
+    for name, _ in stages(composed.config):
+        weights = composed.mixes[name].weights
+        tiers = {domain: composed.domains[domain].tiers for domain in weights}
+        families = {domain: composed.domains[domain].family for domain in weights}
+        out[name] = Mixture(weights, tiers, composed.config.mix.tiers, composed.config.seed, families)
+    return out
+
+
+def make_statistics(composed: Composed) -> DomainStatistics:
+    algorithm = composed.config.algorithm
+    return DomainStatistics(
+        {name: domain.score_range for name, domain in composed.domains.items()},
+        {name: domain.family for name, domain in composed.domains.items()},
+        floor=algorithm.scale_floor,
+        warm_groups=algorithm.scale_warm_groups,
+    )
+
+
+def check_model(config: Config, model_dir: Path) -> None:
+    """The model's own sizes against the config (what `Config` could not know of a loaded model)."""
+    document: dict[str, Any] = json.loads((model_dir / "config.json").read_text())
+    num_experts = document.get("num_experts") or document.get("num_local_experts") or 0
+    if not num_experts:
+        raise ValueError(f"model.path={model_dir} is no sparse mixture-of-experts model (its config has no experts)")
+    sizes = {"hidden_size": document["hidden_size"], "expert_size": document["moe_intermediate_size"]}
+    check_experts(config, num_experts, sizes)
+
+
+def process_environment(threads: int) -> dict[str, str]:
+    """Of every actor: few threads that sleep while they wait, loopback, no hub."""
+    return {
+        "OMP_NUM_THREADS": str(threads),
+        "OMP_WAIT_POLICY": "PASSIVE",
+        "GLOO_SOCKET_IFNAME": "lo",
+        "VLLM_HOST_IP": "127.0.0.1",
+        "HF_HUB_OFFLINE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+
+
+def _ray_cpus(config: Config) -> int:
+    cluster = config.cluster
+    wanted = (
+        cluster.trainer.ranks * cluster.trainer.cpus
+        + cluster.engine.count * cluster.engine.cpus
+        + cluster.worker.count * cluster.worker.cpus
+    )
+    return max(os.cpu_count() or 1, int(wanted) + 1)
+
+
+def _has_amx() -> bool:
+    import torch
+
+    return bool(torch.cpu._is_amx_tile_supported())

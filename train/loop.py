@@ -1,0 +1,358 @@
+"""The main loop, and nothing else: stages of supervised cold start and reinforcement learning.
+
+    publish ─► collect (mixture, rollouts, filter, refill) ─► advantages ─► rows ─► train ─► publish ─► log ─► save
+
+In: the live parts of a run (`train.launch`).  Out: a trained policy, checkpoints, metrics.  Everything with state is
+named in `state` and put back in `load_state`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from envs.domain import Domain
+from envs.types import Task
+from rewards.normalise import DomainStatistics
+from rollouts.mixture import Mixture
+from rollouts.pool import GroupResult, RolloutPool
+from train import checkpoint, metrics
+from train.canary import sample_canary
+from train.collect import Collector, plan_items, take_tasks
+from train.compose import Composed, stages
+from train.config import StageConfig
+from train.evaluate import Evaluation, evaluate
+from train.fidelity import Fidelity
+from train.policy.losses import LossOptions
+from train.policy.packing import loss_token_weights
+from train.policy.workers import Item, TrainerGroup
+from train.tracking import Display, StepView, Tracker
+from train.weights.state import write_json_atomic
+
+
+class Stopped(Exception):
+    """The user or the time limit asked for an end; the last checkpoint is at `step`."""
+
+    def __init__(self, step: int):
+        super().__init__(f"stopped at step {step}")
+        self.step = step
+
+
+@dataclass(slots=True)
+class Run:
+    """The live parts of a run, and where it stands.
+
+    `version` counts optimiser steps; it stamps weights and tokens.  `stage_step` counts those of stage `stage`.
+    """
+
+    composed: Composed
+    run_dir: Path
+    pool: RolloutPool
+    trainers: TrainerGroup
+    tracker: Tracker
+    display: Display
+    format: str
+    stop_requested: Callable[[], bool]
+    mixtures: dict[str, Mixture]
+    statistics: DomainStatistics
+    fidelity: Fidelity
+    version: int = 0
+    adam_step: int = 0
+    stage: str = ""
+    stage_step: int = 0
+    rl_steps_here: int = 0
+    engine_version: int = -1
+    done: list[str] = field(default_factory=list)
+    evaluations: dict[str, Any] = field(default_factory=dict)
+    held_out: dict[str, list[Task]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    last_saved: int = -1
+
+    @property
+    def evaluated(self) -> list[str]:
+        """Domains that any stage trains on."""
+        return sorted({domain for mix in self.composed.mixes.values() for domain in mix.weights})
+
+    @property
+    def domains(self) -> dict[str, Domain]:
+        return self.composed.domains
+
+    def timed(self, phase: str, function: Callable[[], Any]) -> Any:
+        """Call, and add the seconds to `phase`."""
+        began = time.perf_counter()
+        result = function()
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + time.perf_counter() - began
+        return result
+
+
+def run_stages(run: Run) -> None:
+    """All stages that are not done yet, with an evaluation before and after reinforcement learning."""
+    for name, stage in stages(run.composed.config):
+        if name in run.done:
+            continue
+        if run.stage != name:
+            run.stage, run.stage_step = name, 0
+        run.display.stage(name)
+        (cold_start if stage.kind == "sft" else reinforce)(run, stage)
+        run.done.append(name)
+    save(run)
+
+
+def cold_start(run: Run, stage: StageConfig) -> None:
+    """Supervised steps on demonstrations of the domains' gold policies, until `stop_accuracy` or `steps`."""
+    mixture = run.mixtures[run.stage]
+    tickets, wait = _start_demonstrations(run, mixture, stage)
+    while run.stage_step < stage.steps:
+        began = time.perf_counter()
+        groups = run.timed("demonstrations", wait)
+        for ticket in tickets:
+            mixture.settle(ticket, metrics.ACCEPTED)
+        tickets, wait = _start_demonstrations(run, mixture, stage)
+        totals = run.timed("train", functools.partial(_train_supervised, run, stage, groups))
+        _finish_step(run, metrics.supervised(totals), began, tokens=totals["tokens"])
+        if stage.probe_every and run.stage_step % stage.probe_every == 0 and _probe(run, stage) >= stage.stop_accuracy:
+            break
+        _stop_if_asked(run)
+
+
+def reinforce(run: Run, stage: StageConfig) -> None:
+    """Policy-gradient steps; evaluates before the first and after the last, and when due."""
+    config = run.composed.config
+    limit = min(stage.steps, config.steps) if config.steps else stage.steps
+    collector = Collector(
+        run.pool, run.mixtures[run.stage], run.statistics, run.domains, config.algorithm, config.seed
+    )
+    publish(run)
+    if "before" not in run.evaluations:
+        _evaluate(run, "before")
+        save(run)
+    while run.stage_step < limit:
+        _reinforce_once(run, stage, collector)
+        if config.evaluate.every and run.stage_step % config.evaluate.every == 0 and run.stage_step < limit:
+            _evaluate(run, f"step-{run.version}")
+        if run.stage_step % config.checkpoint.every == 0 and run.stage_step < limit:
+            save(run)
+        if run.stage_step < limit:
+            _stop_if_asked(run)
+    _evaluate(run, "after")
+
+
+def _reinforce_once(run: Run, stage: StageConfig, collector: Collector) -> None:
+    began = time.perf_counter()
+    config = run.composed.config
+    run.pool.check_version(run.version)
+    accepted, dropped = run.timed("rollout", lambda: collector.take(run.version))
+    batch = collector.batch(accepted, dropped, run.trainers.num_ranks)
+    stored = _store(run, accepted)
+    totals = run.timed(
+        "train",
+        lambda: run.trainers.train(
+            batch.rows,
+            batch.references,
+            _domain_index(run),
+            config.algorithm.loss,
+            LossOptions(**config.algorithm.options),
+            learning_rate(stage, run.stage_step),
+            run.version,
+        ),
+    )
+    mismatch = run.fidelity.observe(totals["mismatch_abs_sum"], totals["mismatch_count"])
+    numbers, series = metrics.reinforcement(batch, totals, run.mixtures[run.stage], mismatch)
+    del batch, stored
+    _finish_step(run, numbers, began, tokens=totals["tokens"], series=series)
+    run.rl_steps_here += 1
+    publish(run)
+
+
+def publish(run: Run) -> None:
+    """Make every engine serve this version, checked; nothing to do where they do already."""
+    if run.engine_version == run.version:
+        return
+
+    def work() -> None:
+        run.pool.publish(run.version, run.trainers.shards(run.version, _shard_format(run)))
+
+    run.timed("publish", work)
+    run.engine_version = run.version
+
+
+def save(run: Run) -> None:
+    """A checkpoint with its canary, unless this version has one already."""
+    if run.last_saved == run.version:
+        return
+    config = run.composed.config
+    publish(run)
+
+    def work() -> None:
+        canary = sample_canary(run)
+        tensors, run.adam_step = run.trainers.read_state()
+        checkpoint.save(
+            run.run_dir,
+            run.version,
+            tensors,
+            run=state(run),
+            canary=canary,
+            config=run.composed.tree,
+            keep=config.checkpoint.keep,
+        )
+
+    run.timed("checkpoint", work)
+    run.last_saved = run.version
+
+
+def state(run: Run) -> dict[str, Any]:
+    """Everything that has state and is no tensor."""
+    return {
+        "version": run.version,
+        "adam_step": run.adam_step,
+        "stage": run.stage,
+        "stage_step": run.stage_step,
+        "done": run.done,
+        "mixtures": {name: mixture.state_dict() for name, mixture in run.mixtures.items()},
+        "statistics": run.statistics.state_dict(),
+        "fidelity": run.fidelity.state_dict(),
+        "evaluations": run.evaluations,
+        "seconds": run.seconds,
+        "published": run.pool.digests(),
+        "format": _shard_format(run),
+    }
+
+
+def load_state(run: Run, saved: checkpoint.Checkpoint) -> None:
+    """Put a run back where its checkpoint was written."""
+    document = saved.run
+    run.trainers.write_state(saved.tensors, document["adam_step"])
+    run.version, run.adam_step = document["version"], document["adam_step"]
+    run.stage, run.stage_step = document["stage"], document["stage_step"]
+    for name, mixture in run.mixtures.items():
+        if name in document["mixtures"]:
+            mixture.load_state_dict(document["mixtures"][name])
+    run.statistics.load_state_dict(document["statistics"])
+    run.fidelity.load_state_dict(document["fidelity"])
+    run.done = list(document["done"])
+    run.evaluations, run.seconds = document["evaluations"], document["seconds"]
+    run.last_saved = run.version
+
+
+def learning_rate(stage: StageConfig, step: int) -> float:
+    """Linear warm-up from step 0 on, then the stage's schedule down to zero at its end (or constant)."""
+    warm = min(1.0, (step + 1) / stage.warmup_steps) if stage.warmup_steps else 1.0
+    done = step / max(stage.steps, 1)
+    decay = {"constant": 1.0, "linear": 1.0 - done, "cosine": 0.5 * (1 + math.cos(math.pi * done))}[stage.schedule]
+    return stage.learning_rate * warm * decay
+
+
+def _finish_step(
+    run: Run,
+    numbers: dict[str, float],
+    began: float,
+    *,
+    tokens: float,
+    series: dict[str, dict[str, float]] | None = None,
+) -> None:
+    """Count, log and show one optimiser step."""
+    run.version += 1
+    run.stage_step += 1
+    seconds = time.perf_counter() - began
+    numbers |= {"time/step_seconds": seconds, "time/tokens_per_second": tokens / seconds}
+    run.tracker.log(run.version, {f"{run.stage}/{name}": value for name, value in numbers.items()}, series)
+    run.display.step(
+        StepView(
+            step=run.version,
+            reward=numbers.get("reward/mean"),
+            mismatch=numbers.get("fidelity/mismatch_rolling"),
+            tokens_per_second=tokens / seconds,
+        )
+    )
+
+
+def _start_demonstrations(run: Run, mixture: Mixture, stage: StageConfig) -> Any:
+    """Draw tickets and have workers play gold policies while the trainer is busy.
+
+    After a resume the tickets that were in flight come first: their demonstrations were not trained on.
+    """
+    flying = mixture.in_flight()
+    if flying:
+        tickets = [ticket for ticket, _ in flying]
+        made = run.pool.make_tasks([(ticket.domain, "train", index or 0, 1) for ticket, index in flying])
+        tasks = [own[0] for own, _ in made]
+    else:
+        tickets = [mixture.next_ticket() for _ in range(stage.samples_per_step)]
+        tasks = take_tasks(run.pool, mixture, tickets)
+    groups = [(ticket.number, task, ticket.tier) for ticket, task in zip(tickets, tasks, strict=True)]
+    return tickets, run.pool.demonstrate(groups)
+
+
+def _train_supervised(run: Run, stage: StageConfig, groups: list[GroupResult]) -> dict[str, float]:
+    config = run.composed.config
+    counts = [result.summary.num_sampled_tokens for result in groups]
+    weights = loss_token_weights([result.summary.domain for result in groups], counts, "token")
+    items = [Item(number, number, 0, 0, 0.0, weight) for number, weight in enumerate(weights)]
+    return run.trainers.train(
+        plan_items(items, groups, config.algorithm.row_tokens, run.trainers.num_ranks),
+        [result.reference for result in groups],
+        _domain_index(run),
+        "sft",
+        LossOptions(),
+        learning_rate(stage, run.stage_step),
+        run.version,
+    )
+
+
+def _probe(run: Run, stage: StageConfig) -> float:
+    """Mean held-out accuracy over domains on a few tasks of each."""
+    publish(run)
+    found = run.timed("evaluate", lambda: evaluate_run(run, stage.probe_tasks))
+    run.tracker.log(run.version, {f"{run.stage}/probe/accuracy": found.mean})
+    return found.mean
+
+
+def _evaluate(run: Run, label: str) -> None:
+    publish(run)
+    config = run.composed.config.evaluate
+    run.display.stage(f"evaluating {label}")
+    found = run.timed("evaluate", lambda: evaluate_run(run, config.tasks_per_domain))
+    run.evaluations[label] = found.as_dict()
+    run.tracker.log(run.version, {"held_out/mean": found.mean}, {"held_out": found.means})
+    run.display.stage(run.stage)
+
+
+def evaluate_run(run: Run, num_tasks: int) -> Evaluation:
+    """The first `num_tasks` held-out tasks of every domain; they are made once and their ids kept in the run folder."""
+    config = run.composed.config.evaluate
+    if not run.held_out:
+        run.held_out = run.pool.held_out_tasks(run.evaluated, config.tasks_per_domain, config.seconds)
+        ids = {domain: [task.id for task in tasks] for domain, tasks in run.held_out.items()}
+        write_json_atomic(run.run_dir / "held_out.json", ids)
+    tasks = {domain: own[:num_tasks] for domain, own in run.held_out.items()}
+    tiers = {domain: run.domains[domain].tiers for domain in tasks}
+    return evaluate(run.pool, tasks, config.tier, tiers)
+
+
+def _store(run: Run, groups: list[GroupResult]) -> Any:
+    if not run.composed.config.tracking.store_trajectories:
+        return None
+    folder = run.run_dir / "trajectories"
+    folder.mkdir(exist_ok=True)
+    return run.pool.store(str(folder / f"step-{run.version:06d}.parquet"), groups)
+
+
+def _stop_if_asked(run: Run) -> None:
+    stop_after = run.composed.config.stop_after
+    if run.stop_requested() or (stop_after and run.rl_steps_here >= stop_after):
+        save(run)
+        raise Stopped(run.version)
+
+
+def _domain_index(run: Run) -> dict[str, int]:
+    return {name: number for number, name in enumerate(run.domains)}
+
+
+def _shard_format(run: Run) -> str:
+    """What trainers send: packed MXFP4, also to engines that serve its values in bf16; bf16 without quantisation."""
+    return "mxfp4" if run.composed.config.quant.experts == "mxfp4" else "bf16"
