@@ -54,6 +54,7 @@ async def run_episode(
     """Play `task` to its end.  `prompt` is its rendered prompt (shared by the samples of a group).
 
     An environment whose infrastructure fails gives status FAILED; an engine failure is raised: the run cannot go on.
+    Releasing the episode is the caller's, who may want to try it again under the same number.
     """
     started = time.perf_counter()
     environment = domain.environment(task)
@@ -65,7 +66,6 @@ async def run_episode(
     except EnvironmentFailure as failure:
         status, error = Status.FAILED, f"{type(failure).__name__}: {failure}"
     finally:
-        engine.release(settings.number)
         await environment.close()
     return Trajectory(
         task=task,

@@ -154,12 +154,12 @@ class WorkerActor:
     def store(self, path: str, references: Sequence[Any]) -> None:
         from rollouts.store import write_groups
 
-        write_groups(path, ray.get(list(references)))
+        write_groups(pathlib.Path(path), ray.get(list(references)))
 
     def load(self, path: str) -> list[GroupResult]:
         from rollouts.store import read_groups
 
-        return [GroupResult(summarise(group), ray.put(group)) for group in read_groups(path)]
+        return [GroupResult(summarise(group), ray.put(group)) for group in read_groups(pathlib.Path(path))]
 
     def run(self, assignments: Sequence[Assignment], keep: bool) -> list[GroupResult]:
         groups = self._worker.run_groups(assignments, self._engines)

@@ -224,7 +224,7 @@ class EngineServer:
         """Completions of this client's turns, as soon as there are any (empty after `timeout` seconds)."""
         with self._condition:
             state = self._clients.setdefault(client, _Client())
-            self._condition.wait_for(lambda: state.outbox or self._error or self._stopping, timeout)
+            self._condition.wait_for(lambda: state.outbox or self._error, timeout)
             self._check()
             out, state.outbox = state.outbox, []
             state.outstanding -= len(out)
@@ -242,6 +242,7 @@ class EngineServer:
     def stop(self) -> None:
         with self._condition:
             self._stopping = True
+            self._error = self._error or "engine was stopped"
             self._condition.notify_all()
         self._thread.join(timeout=10)
 
@@ -298,6 +299,8 @@ class EngineServer:
             return
         with self._condition:
             for completion in finished:
+                if completion.episode not in self._owner:
+                    continue  # released while it was sampled: its worker gave up
                 self._clients[self._owner[completion.episode]].outbox.append(completion)
                 if self._deterministic:
                     self._due.add(completion.episode)
@@ -313,4 +316,4 @@ class EngineServer:
     def _cancel_jobs(self) -> None:
         while not self._jobs.empty():
             _, future = self._jobs.get()
-            future.set_exception(EngineFailure(self._error or "engine stopped"))
+            future.set_exception(EngineFailure(self._error))

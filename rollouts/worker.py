@@ -18,7 +18,7 @@ from envs.families import all_domains, with_families
 from envs.types import Split, Status, Task, Trajectory
 from rewards.score import Score, scored, unscored
 from rollouts.chat import ChatRenderer
-from rollouts.engine import Completion, EngineFailure, TurnRequest
+from rollouts.engine import Completion, TurnRequest
 from rollouts.episode import EpisodeLimits, EpisodeSettings, run_episode
 from rollouts.group import Group
 
@@ -69,8 +69,10 @@ class EngineClient:
         self._flush_scheduled = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._pump: asyncio.Task[None] | None = None
+        self._failure: BaseException | None = None
 
     async def generate(self, request: TurnRequest) -> Completion:
+        self._check()
         future: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
         self._waiting[request.episode] = future
         self._requests.append(request)
@@ -82,10 +84,15 @@ class EngineClient:
         self._schedule_flush()
 
     async def drain(self) -> None:
-        """Wait until everything that was said has reached the engine."""
+        """Wait until everything that was said has reached the engine; raises what kept it from that."""
         while self._tasks or self._flush_scheduled:
             await asyncio.sleep(0)
             await asyncio.gather(*self._tasks)
+        self._check()
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise self._failure
 
     def _schedule_flush(self) -> None:
         if not self._flush_scheduled:
@@ -96,15 +103,27 @@ class EngineClient:
         self._flush_scheduled = False
         requests, self._requests = self._requests, []
         released, self._released = self._released, []
-        self._spawn(self._guard(self._handle.submit(self._name, requests, released)))
+        self._spawn(self._handle.submit(self._name, requests, released))
         if self._waiting and (self._pump is None or self._pump.done()):
-            self._pump = self._spawn(self._guard(self._collect()))
+            self._pump = self._spawn(self._collect())
 
     def _spawn(self, coroutine: Any) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._settle)
         return task
+
+    def _settle(self, task: asyncio.Task[None]) -> None:
+        """What breaks the way to the engine, whatever it is, is raised in everybody who waits for it."""
+        self._tasks.discard(task)
+        failure = None if task.cancelled() else task.exception()
+        if failure is None:
+            return
+        self._failure = failure
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(failure)
+        self._waiting.clear()
 
     async def _collect(self) -> None:
         while self._waiting:
@@ -112,16 +131,6 @@ class EngineClient:
                 self._waiting.pop(completion.episode).set_result(completion)
             # Let the woken episodes ask for their next turns before looking for more.
             await asyncio.sleep(0)
-
-    async def _guard(self, coroutine: Any) -> None:
-        """An engine that fails, fails everybody who waits for it."""
-        try:
-            await coroutine
-        except EngineFailure as failure:
-            for future in self._waiting.values():
-                if not future.done():
-                    future.set_exception(failure)
-            self._waiting.clear()
 
 
 class EpisodeWorker:
@@ -214,11 +223,15 @@ class EpisodeWorker:
             temperature=assignment.temperature,
             seed=assignment.seed,
         )
-        for _ in range(self.settings.unscored_retries + 1):
-            trajectory = await run_episode(assignment.task, domain, settings, self.renderer, engine, prompt)
-            score = score_trajectory(domain, trajectory)
-            if score.is_scored:
-                break
+        try:
+            for _ in range(self.settings.unscored_retries + 1):
+                trajectory = await run_episode(assignment.task, domain, settings, self.renderer, engine, prompt)
+                score = score_trajectory(domain, trajectory)
+                if score.is_scored:
+                    break
+        finally:
+            # Only now: a deterministic engine waits for an episode until it is released, also between two tries.
+            engine.release(settings.number)
         return trajectory, score
 
 

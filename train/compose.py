@@ -26,6 +26,7 @@ from rollouts.mix import Mix, Rule, parse_mix_arguments, resolve, rules_of
 from train.config import Config, StageConfig
 
 CONF = Path(__file__).resolve().parents[1] / "conf"
+ConfigStore.instance().store(name="schema", node=Config)
 _OPEN_KEYS = ("mix.families", "mix.domains", "families", "tiers", "mix.tiers", "stage")
 
 
@@ -75,7 +76,6 @@ def _mix(config: Config, stage: StageConfig, name: str, domains: dict[str, Domai
 
 
 def _compose(arguments: list[str]) -> DictConfig:
-    ConfigStore.instance().store(name="schema", node=Config)
     GlobalHydra.instance().clear()
     try:
         with initialize_config_dir(str(CONF), version_base="1.3"):

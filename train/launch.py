@@ -13,7 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 # Ray on one machine listens on loopback only if this is set before it is imported, and then it cannot span machines.
 os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
@@ -27,13 +27,14 @@ from rollouts.mixture import Mixture
 from rollouts.pool import PoolSettings, RolloutPool
 from rollouts.vllm_engine import EngineSettings
 from rollouts.worker import WorkerSettings
+from train.checkpoint import Checkpoint
 from train.compose import Composed, stages
 from train.config import Config, check_experts
 from train.fidelity import Fidelity
-from train.loop import Run
+from train.loop import Run, load_state
 from train.policy.policy import PolicySettings
 from train.policy.workers import TrainerGroup
-from train.tracking import Display, Tracker
+from train.tracking import Display, Tracker, WandbMode
 from train.weights import formats, publish
 
 TOKENIZER_FILES = (
@@ -48,8 +49,11 @@ TOKENIZER_FILES = (
 
 
 @contextlib.contextmanager
-def started_ray(config: Config) -> Iterator[None]:
-    """A private Ray on this machine, on loopback; its files in a directory with a short path (socket names are long)."""
+def started_ray(config: Config, logs: Path) -> Iterator[None]:
+    """A private Ray on this machine, on loopback; its files in a directory with a short path (socket names are long).
+
+    The logs of its workers are kept in `logs`.
+    """
     temporary = tempfile.mkdtemp(prefix="jr-", dir="/tmp")
     root = str(Path(__file__).resolve().parents[1])
     ray.init(
@@ -66,6 +70,10 @@ def started_ray(config: Config) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+        logs.mkdir(exist_ok=True)
+        for path in Path(temporary).glob("session_*/logs/worker-*"):
+            if path.stat().st_size:
+                shutil.copy(path, logs / path.name)
         shutil.rmtree(temporary, ignore_errors=True)
 
 
@@ -211,21 +219,25 @@ def make_trainers(config: Config, model_dir: Path, run_dir: Path) -> TrainerGrou
 
 
 @contextlib.contextmanager
-def launched(composed: Composed, run_dir: Path, stop_requested: Callable[[], bool], total_steps: int) -> Iterator[Run]:
-    """All parts of a run, ready."""
+def launched(
+    composed: Composed, run_dir: Path, stop_requested: Callable[[], bool], saved: Checkpoint | None = None
+) -> Iterator[Run]:
+    """All parts of a run, ready, and put back where `saved` was written."""
     config = composed.config
     model_dir = prepare_model(config, run_dir / "model")
     check_model(config, model_dir)
-    with started_ray(config):
+    with started_ray(config, run_dir / "logs"):
         pool = make_pool(config, model_dir, run_dir)
         trainers = make_trainers(config, model_dir, run_dir)
         trainers.wait_until_ready(config.cluster.engine.start_seconds)
         pool.wait_until_ready()
+        wandb_mode = cast(WandbMode, config.tracking.wandb)
+        first = saved.run["version"] + 1 if saved is not None else 1
         with (
-            Tracker(run_dir, composed.tree, config.tracking.wandb, config.tracking.project) as tracker,  # type: ignore[arg-type]
-            Display(total_steps) as display,
+            Tracker(run_dir, composed.tree, wandb_mode, config.tracking.project, first_step=first) as tracker,
+            Display(total_steps(composed), first_step=first - 1) as display,
         ):
-            yield Run(
+            run = Run(
                 composed=composed,
                 run_dir=run_dir,
                 pool=pool,
@@ -238,6 +250,18 @@ def launched(composed: Composed, run_dir: Path, stop_requested: Callable[[], boo
                 statistics=make_statistics(composed),
                 fidelity=Fidelity(alarm=config.fidelity.alarm, window=config.fidelity.window),
             )
+            if saved is not None:
+                load_state(run, saved)
+            yield run
+
+
+def total_steps(composed: Composed) -> int:
+    """Optimiser steps of all stages together (an sft stage may end earlier)."""
+    config = composed.config
+    return sum(
+        min(stage.steps, config.steps) if stage.kind == "rl" and config.steps else stage.steps
+        for stage in config.stage.values()
+    )
 
 
 def make_mixtures(composed: Composed) -> dict[str, Mixture]:

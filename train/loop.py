@@ -12,7 +12,7 @@ import functools
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +220,11 @@ def state(run: Run) -> dict[str, Any]:
         "seconds": run.seconds,
         "published": run.pool.digests(),
         "format": _shard_format(run),
+        "engine": {
+            "format": run.pool.settings.format,
+            "settings": asdict(run.pool.settings.engine),
+            "threads": run.composed.config.cluster.engine.threads,
+        },
     }
 
 

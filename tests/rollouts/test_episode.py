@@ -203,11 +203,12 @@ def test_a_broken_environment_is_a_failed_trajectory(breaks_at: int, num_turns: 
     trajectory = play(toy_domain(environment=lambda task: environment), engine)
     assert (trajectory.status, len(trajectory.turns)) == (Status.FAILED, num_turns)
     assert text in trajectory.error
-    assert environment.closed == 1 and engine.released == [7]
+    assert environment.closed == 1
+    assert engine.released == []  # it may be tried again; see `rollouts.worker`
 
 
 @pytest.mark.parametrize("failure", [EngineFailure("gone"), RuntimeError("a bug")])
-def test_other_failures_are_raised_with_everything_closed(failure: Exception) -> None:
+def test_other_failures_are_raised_with_the_environment_closed(failure: Exception) -> None:
     def script(request: TurnRequest) -> Answer:
         raise failure
 
@@ -215,7 +216,7 @@ def test_other_failures_are_raised_with_everything_closed(failure: Exception) ->
     engine = ScriptedEngine(script)
     with pytest.raises(type(failure), match=str(failure)):
         play(toy_domain(environment=lambda task: environment), engine)
-    assert environment.closed == 1 and engine.released == [7]
+    assert environment.closed == 1
 
 
 # --- seeds -------------------------------------------------------------------------------------------------------
@@ -244,4 +245,4 @@ def test_seeds_are_distinct_and_fit_a_signed_word() -> None:
     assert len(seeds) == 3 * 12**3
     assert all(0 <= seed < 2**63 for seed in seeds)
     assert sampling_seed(1, "a/b/train/1", 11, 1) != sampling_seed(1, "a/b/train/1", 1, 11)
-    assert sampling_seed(0, "toy/echo/train/5", 0, 0) == 1838290263563862371
+    assert sampling_seed(0, "toy/echo/train/5", 0, 0) == 420521293242957918  # SHA-256 by hand

@@ -29,6 +29,8 @@ _EXPONENT_MASK = 0x7F800000
 _ONE_BITS = 0x3F800000
 # At or below this amax every code is zero even under the smallest scale, 2^-127.
 _LARGEST_ZERO_AMAX = 2.0**-129
+# From here on amax would round to 2^128, which neither fp32 nor bf16 can hold.
+_TOO_LARGE_AMAX = 1.75 * 2.0**127
 # Elements handled at a time: on a CPU all temporaries stay in the cache, elsewhere the peak memory is bounded.
 _CPU_CHUNK = 1 << 18
 _DEVICE_CHUNK = 1 << 26
@@ -50,7 +52,8 @@ def quantise(weight: Tensor, name: str = "weight") -> Packed:
     """Pack `weight` [..., in] (any float type, any device) into MXFP4 bytes.
 
     A block whose values all round to zero gets scale byte 127.  Negative values that round to zero keep their sign.
-    Raises `ValueError` naming the tensor (`name`) where `in` is not a multiple of 32 or a value is not finite in bf16.
+    Raises `ValueError` naming the tensor (`name`) where `in` is not a multiple of 32, or a value is not finite in bf16
+    or at least 1.75 * 2^127 (it would decode to infinity).
     """
     _check_shape(weight, name)
     *leading, inputs = weight.shape
@@ -148,15 +151,16 @@ def _scale_bytes(values: Tensor, name: str) -> Tensor:
     Adding 2^21 to the bits of amax carries into the exponent exactly where the mantissa is at least 1.75.
     """
     amax = values.abs().amax(dim=1, keepdim=True)
-    if not bool(torch.isfinite(amax).all()):
-        raise ValueError(f"{name}: has a value that is NaN or infinite in bf16; refusing to quantise it")
+    # Written so that NaN fails it too.
+    if not bool((amax < _TOO_LARGE_AMAX).all()):
+        raise ValueError(f"{name}: has a value that is NaN, infinite, or beyond the range of MXFP4 in bf16 (3e38)")
     biased = ((amax.view(torch.int32) + (1 << 21)) >> 23) - 2
     # A block that rounds to zero throughout is an all-zero block, or quantising again would change its byte.
     return biased.clamp_(min=0).masked_fill_(amax <= _LARGEST_ZERO_AMAX, 127)
 
 
 def _inverse_scales(bytes_: Tensor) -> Tensor:
-    """2^(127 - b), always a normal number because b <= 253; multiplying by it is exact where it matters."""
+    """2^(127 - b), always a normal number because b <= 252; multiplying by it is exact where it matters."""
     return ((254 - bytes_) << 23).view(torch.float32)
 
 

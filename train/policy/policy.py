@@ -63,7 +63,12 @@ class Policy:
 
         backend = "gloo" if settings.device == "cpu" else "nccl"
         deepspeed.init_distributed(
-            backend, init_method=f"file://{settings.init_file}", rank=rank, world_size=world, verbose=False
+            backend,
+            auto_mpi_discovery=False,
+            init_method=f"file://{settings.init_file}",
+            rank=rank,
+            world_size=world,
+            verbose=False,
         )
         model = AutoModelForCausalLM.from_pretrained(
             settings.model_dir, dtype=torch.float32, attn_implementation=attention.register()

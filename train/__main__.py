@@ -1,0 +1,277 @@
+"""`python -m train [experiment=toy] [key=value …]`: compose, check, launch, run, export, prove, summarise.
+
+Exit codes: 0 done; 1 an export was not proven; 2 a mistake in what was asked for (nothing was started, no folder was
+made); 3 something that the run needs failed (its folder and logs are kept); 4 the fidelity alarm; 130 stopped by a signal
+after a checkpoint.
+"""
+
+from __future__ import annotations
+
+import datetime
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from train.compose import CONF, Composed, compose_run, known_keys
+from train.weights.state import RunLock, StorageFailure, write_json_atomic
+
+if TYPE_CHECKING:
+    from train.checkpoint import Checkpoint
+    from train.loop import Run
+
+OK, NOT_PROVEN, BAD_INPUT, FAILED, ALARM, STOPPED = 0, 1, 2, 3, 4, 130
+_SHOWN_LINES = 5
+
+
+def main(arguments: list[str]) -> int:
+    if {"-h", "--help"} & set(arguments):
+        print(help_text())
+        return OK
+    try:
+        composed = compose_run(arguments)
+        show_mixes(composed)
+        if composed.config.mix.show:
+            return OK
+        run_dir, saved = place(composed)
+        check_before_start(composed)
+    except (ValueError, StorageFailure) as error:
+        return complain(error)
+    return run_in(composed, run_dir, saved)
+
+
+def run_in(composed: Composed, run_dir: Path, saved: Checkpoint | None) -> int:
+    """The run itself, in its folder, which is locked for as long."""
+    try:
+        run_dir.mkdir(parents=True, exist_ok=True)
+        with RunLock(run_dir):
+            write_json_atomic(run_dir / "config.json", composed.tree)
+            return _guarded(composed, run_dir, saved)
+    except StorageFailure as error:
+        return complain(error)
+
+
+def _guarded(composed: Composed, run_dir: Path, saved: Checkpoint | None) -> int:
+    """Run, and turn each kind of failure into its exit code and a few lines that say what to do."""
+    from rollouts.engine import EngineFailure
+    from train.collect import EmptyBatch
+    from train.fidelity import FidelityAlarm
+    from train.loop import Stopped
+    from train.policy.workers import TrainerFailure
+
+    stop = StopSignal()
+    try:
+        with stop:
+            train_and_export = _train(composed, run_dir, saved, stop)
+    except Stopped as stopped:
+        print(f"[run] stopped with a checkpoint at step {stopped.step}")
+        print(f"[run] to go on: python -m train {_resume_arguments(composed, run_dir)}")
+        return STOPPED if stop() else OK
+    except FidelityAlarm as alarm:
+        print(f"error: fidelity alarm: {alarm}", file=sys.stderr)
+        return ALARM
+    except (EngineFailure, TrainerFailure, EmptyBatch, FloatingPointError) as failure:
+        lines = [line for line in str(failure).splitlines() if line.strip()]
+        print(f"error: {type(failure).__name__}: " + "\n".join(lines[:1] + lines[1:][-_SHOWN_LINES:]), file=sys.stderr)
+        print(f"logs of all processes: {run_dir / 'logs'}", file=sys.stderr)
+        return FAILED
+    return finish(composed, run_dir, train_and_export)
+
+
+def _train(composed: Composed, run_dir: Path, saved: Checkpoint | None, stop: Callable[[], bool]) -> dict[str, Any]:
+    """Launch, run all stages, take everything down; returns the summary."""
+    from train.launch import engine_format, launched
+    from train.loop import run_stages, state
+    from train.summary import MemoryWatch, make_summary
+
+    _, note = engine_format(composed.config)
+    if note:
+        print(f"[run] {note}")
+    print(f"[run] {run_dir}: starting Ray, {composed.config.cluster.trainer.ranks} trainer ranks, "
+          f"{composed.config.cluster.engine.count} engine(s)", flush=True)
+    if saved is not None:
+        print(f"[run] resuming from {saved.path}")
+        for line in config_difference(saved.config, composed.tree):
+            print(f"[run]   changed since: {line}")
+    with MemoryWatch() as memory, launched(composed, run_dir, stop, saved) as run:
+        run_stages(run)
+        summary = make_summary(run_dir, composed.tree, state(run), memory.peak)
+        _show_accuracy(run)
+    return summary
+
+
+def finish(composed: Composed, run_dir: Path, summary: dict[str, Any]) -> int:
+    """Export and prove (each as its own command, with nothing else in memory), write the summary, say where it all is."""
+    codes = {}
+    for format in composed.config.export:
+        command = [sys.executable, "-m", "train.export", f"run={run_dir}", f"format={format}"]
+        codes[format] = subprocess.run(command, check=False).returncode
+    summary["export"] = {format: code == 0 for format, code in codes.items()}
+    write_json_atomic(run_dir / "summary.json", summary)
+    print(f"\n[run] done: {run_dir}")
+    for name, what in _written(composed):
+        if (run_dir / name).exists():
+            print(f"[run]   {name:<16} {what}")
+    return OK if all(code == 0 for code in codes.values()) else NOT_PROVEN
+
+
+def _written(composed: Composed) -> list[tuple[str, str]]:
+    return [
+        ("summary.json", "accuracy before and after, mismatch, seconds, memory, versions"),
+        ("metrics.jsonl", "every number of every step"),
+        ("config.json", "the resolved config"),
+        ("held_out.json", "ids of the evaluation's tasks"),
+        ("trajectories", "what was rolled out, parquet"),
+        ("checkpoints", "to resume from"),
+        ("export", f"to serve from, with proof.json ({', '.join(composed.config.export)})"),
+        ("wandb", "W&B's files: `wandb sync` uploads them"),
+        ("logs", "of all processes"),
+    ]
+
+
+def _show_accuracy(run: Run) -> None:
+    from rich.console import Console
+
+    from train.evaluate import Evaluation
+    from train.summary import accuracy, domain_rows
+    from train.tracking import domain_table
+
+    if not {"before", "after"} <= set(run.evaluations):
+        return
+    before, after = (Evaluation.from_dict(run.evaluations[label]) for label in ("before", "after"))
+    Console().print(domain_table(domain_rows(before, after)))
+    found = accuracy(before, after)
+    low, high = found["interval_95"]
+    print(
+        f"[run] mean held-out accuracy {found['mean_before']:.3f} -> {found['mean_after']:.3f}, "
+        f"difference {found['mean_difference']:+.3f} (95 % interval {low:+.3f} to {high:+.3f})"
+    )
+
+
+def place(composed: Composed) -> tuple[Path, Checkpoint | None]:
+    """The run's folder and the checkpoint to go on from.  Creates nothing.  Raises ValueError or StorageFailure."""
+    from train.checkpoint import FOLDER, newest
+
+    config = composed.config
+    given = None if config.resume in ("auto", "never") else Path(config.resume)
+    if given is not None and not given.exists():
+        raise ValueError(f"resume={config.resume} does not exist; give a checkpoint, a run folder, auto or never")
+    saved = newest(given) if given is not None else None
+    if config.name:
+        run_dir = Path(config.runs_dir) / config.name
+    elif saved is not None:
+        run_dir = saved.path.parent.parent
+    else:
+        now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+        run_dir = Path(config.runs_dir) / f"{config.experiment}-{now}"
+    composed.tree["name"] = config.name = run_dir.name
+    folder = run_dir / FOLDER
+    has_checkpoints = folder.is_dir() and any(folder.glob("step-*"))
+    if has_checkpoints and config.resume == "never":
+        raise ValueError(f"resume=never, but {run_dir} has checkpoints; choose another name or resume=auto")
+    if has_checkpoints and config.resume == "auto":
+        saved = newest(run_dir)
+    if run_dir.is_dir():
+        with RunLock(run_dir):
+            pass
+    return run_dir, saved
+
+
+def check_before_start(composed: Composed) -> None:
+    """What can be known to fail without starting anything.  Raises ValueError."""
+    import socket
+
+    from train.policy.losses import LOSSES, LossOptions
+
+    config = composed.config
+    if config.algorithm.loss not in LOSSES or LOSSES[config.algorithm.loss].needs_reference:
+        usable = [name for name, spec in LOSSES.items() if not spec.needs_reference]
+        raise ValueError(f"algorithm.loss={config.algorithm.loss!r} is not one of {', '.join(usable)}")
+    try:
+        LossOptions(**config.algorithm.options)
+    except TypeError as error:
+        raise ValueError(f"algorithm.options: {str(error).split(') ')[-1].removeprefix('LossOptions.__init__() ')}") from error
+    if config.mode == "train_only" and not list(Path(config.trajectories).glob("step-*.parquet")):
+        raise ValueError(f"trajectories={config.trajectories} holds no step-*.parquet files")
+    if config.model.source == "path" and not (Path(config.model.path) / "config.json").exists():
+        raise ValueError(f"model.path={config.model.path} is no Hugging Face folder (it has no config.json)")
+    if config.cluster.ray_port:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", config.cluster.ray_port)) == 0:
+                raise ValueError(
+                    f"cluster.ray_port={config.cluster.ray_port} is taken by another program; "
+                    "choose another, or 0 to let Ray choose"
+                )
+
+
+def show_mixes(composed: Composed) -> None:
+    """The resolved mix of each stage; stages with the same mix share a table."""
+    from rollouts.mix import render
+
+    shown: dict[str, list[str]] = {}
+    for name, mix in composed.mixes.items():
+        shown.setdefault(render(mix), []).append(name)
+    for table, names in shown.items():
+        print(f"[mix] {', '.join(names)}\n{table}\n", flush=True)
+
+
+def config_difference(old: Any, new: Any, prefix: str = "") -> list[str]:
+    """`key: old -> new` for every leaf that differs."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        lines = []
+        for key in sorted(set(old) | set(new)):
+            lines += config_difference(old.get(key), new.get(key), f"{prefix}.{key}" if prefix else str(key))
+        return lines
+    return [] if old == new else [f"{prefix}: {old!r} -> {new!r}"]
+
+
+def complain(error: Exception) -> int:
+    """A user's mistake in at most five lines."""
+    lines = str(error).splitlines()
+    print("error: " + "\n".join(lines[:_SHOWN_LINES]), file=sys.stderr)
+    return BAD_INPUT
+
+
+def help_text() -> str:
+    groups = sorted(path.name for path in CONF.iterdir() if path.is_dir())
+    choices = {group: ", ".join(sorted(path.stem for path in (CONF / group).glob("*.yaml"))) for group in groups}
+    lines = ["usage: python -m train [group=choice …] [key=value …]", "", "groups:"]
+    lines += [f"  {group:<12} {names}" for group, names in choices.items()]
+    lines += ["", "keys (defaults in conf/):", *(f"  {key}" for key in known_keys() if "." in key)]
+    lines += ["", "mixes: mix.families.<glob>=<weight>  mix.domains.<glob>=<factor>  ~mix.domains.<glob>  mix.show=true"]
+    return "\n".join(lines)
+
+
+class StopSignal:
+    """SIGINT, SIGTERM or SIGUSR1 ask for an end after the present step; a second SIGINT ends at once."""
+
+    def __init__(self) -> None:
+        self._asked = False
+
+    def __call__(self) -> bool:
+        return self._asked
+
+    def __enter__(self) -> StopSignal:
+        for name in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+            signal.signal(name, self._ask)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _ask(self, number: int, _: FrameType | None) -> None:
+        if self._asked and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self._asked = True
+        print(f"\n[run] {signal.Signals(number).name}: ending after this step, with a checkpoint", flush=True)
+
+
+def _resume_arguments(composed: Composed, run_dir: Path) -> str:
+    return f"experiment={composed.config.experiment} runs_dir={run_dir.parent} name={run_dir.name}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
