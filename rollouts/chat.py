@@ -1,7 +1,7 @@
 """Messages to token ids and back, without ever re-tokenising what the model sampled.
 
 In: messages of a task, sampled ids, tool replies.  Out: the exact ids that the engine sees next, and parsed
-messages.  Used by `rollouts.episode` (live), `train.demonstrations` (cold start) and the export check.
+messages.  Used by `rollouts.episode` (live), `rollouts.demonstration` (cold start) and the export check.
 
 A conversation grows only at its end: next prompt = prompt + sampled ids + `bridge(observation)`.  Text is rendered
 through the tokenizer's own chat template; what a bridge or an assistant turn adds is found as the difference of two

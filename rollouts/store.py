@@ -117,7 +117,9 @@ def _group_rows(number: int, group: Group) -> list[dict[str, Any]]:
     rows = []
     for trajectory, score in zip(group.trajectories, group.scores, strict=True):
         if trajectory.task != group.task or trajectory.tier != group.tier:
-            raise ValueError(f"the group of task {group.task.id} ({group.tier}) has a trajectory of another: {trajectory.task.id}")
+            raise ValueError(
+                f"the group of task {group.task.id} ({group.tier}) has a trajectory of another: {trajectory.task.id}"
+            )
         rows.append({"group": number, "ticket": group.ticket} | _row(task, trajectory, score))
     return rows
 

@@ -3,7 +3,7 @@
 In: token ids.  Out: token ids, log-probs, versions.  `EngineServer` runs inside a Ray actor made by `rollouts.pool`;
 its clients are the episode workers, through submit and collect.
 
-    worker ── submit(turns, releases) ──►  inbox ─► admit at a step boundary ─► vLLM step ─► outbox ── collect ──► worker
+    worker ── submit(turns, releases) ──► inbox ─► admit at a step boundary ─► vLLM step ─► outbox ── collect ──► worker
 
 In deterministic mode a boundary admits new turns in (episode, turn) order, and waits until every episode that is due
 (its turn just ended) has either asked for another turn or been released: the engine then sees the same requests in

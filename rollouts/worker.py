@@ -85,9 +85,10 @@ class EngineClient:
 
     async def drain(self) -> None:
         """Wait until everything that was said has reached the engine; raises what kept it from that."""
-        while self._tasks or self._flush_scheduled:
+        while self._failure is None and (self._tasks or self._flush_scheduled):
             await asyncio.sleep(0)
-            await asyncio.gather(*self._tasks)
+            if self._tasks:
+                await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
         self._check()
 
     def _check(self) -> None:
@@ -172,7 +173,7 @@ class EpisodeWorker:
         return asyncio.run(self._run_groups(assignments, engines))
 
     def demonstrate(self, assignments: Sequence[tuple[int, Task, str]]) -> list[Group]:
-        """A demonstration of each (ticket, task, tier), in order.  Raises ValueError where a gold policy is not best."""
+        """A demonstration of each (ticket, task, tier), in order.  ValueError where a gold policy is not best."""
         return asyncio.run(self._demonstrate(assignments))
 
     async def _demonstrate(self, assignments: Sequence[tuple[int, Task, str]]) -> list[Group]:
@@ -187,9 +188,7 @@ class EpisodeWorker:
             )
         )
 
-    async def _run_groups(
-        self, assignments: Sequence[Assignment], engines: Mapping[int, EngineHandle]
-    ) -> list[Group]:
+    async def _run_groups(self, assignments: Sequence[Assignment], engines: Mapping[int, EngineHandle]) -> list[Group]:
         clients = {number: EngineClient(handle, self.name) for number, handle in engines.items()}
         groups = await asyncio.gather(*(self._run_group(item, clients[item.engine]) for item in assignments))
         for client in clients.values():

@@ -128,9 +128,7 @@ def wilson_interval(successes: int, total: int, confidence: float = 0.95) -> tup
     return max(0.0, (centre - margin) / scale), min(1.0, (centre + margin) / scale)
 
 
-def _paired(
-    before: Mapping[str, Sequence[float]], after: Mapping[str, Sequence[float]]
-) -> dict[str, np.ndarray]:
+def _paired(before: Mapping[str, Sequence[float]], after: Mapping[str, Sequence[float]]) -> dict[str, np.ndarray]:
     if before.keys() != after.keys() or not before:
         raise ValueError(f"domains differ or are none: before {sorted(before)}, after {sorted(after)}")
     return {domain: _differences(before[domain], after[domain], domain) for domain in before}

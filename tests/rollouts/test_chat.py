@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
+from transformers import PreTrainedTokenizerFast
 
 from envs.domain import ToolSpec
 from envs.tools import make_tool_call
@@ -23,11 +25,11 @@ SPECIAL_IDS = frozenset(ID.values())
 
 # Characters that UTF-8 can hold, mixed with what could be mistaken for structure.
 _CHARACTERS = st.characters(exclude_categories=["Cs"])
-_SPELLINGS = st.sampled_from([*SPECIAL_TOKENS, "\n", "<|", "|>", "<", "<0x41>", "\ue000", "\ue001", "\ue0000\ue001", "é", "𝄞"])
-TEXT = st.lists(st.one_of(_SPELLINGS, st.text(_CHARACTERS, max_size=6)), max_size=6).map("".join)
-CALLS = st.one_of(
-    st.builds(make_tool_call, TEXT.filter(bool), st.dictionaries(TEXT, TEXT | st.integers(), max_size=2)),
+_SPELLINGS = st.sampled_from(
+    [*SPECIAL_TOKENS, "\n", "<|", "|>", "<", "<0x41>", "\ue000", "\ue001", "\ue0000\ue001", "é", "𝄞"]
 )
+TEXT = st.lists(st.one_of(_SPELLINGS, st.text(_CHARACTERS, max_size=6)), max_size=6).map("".join)
+CALLS = st.builds(make_tool_call, TEXT.filter(bool), st.dictionaries(TEXT, TEXT | st.integers(), max_size=2))
 ASSISTANT = st.builds(
     lambda text, reasoning, calls: Message.of("assistant", text, reasoning=reasoning, tool_calls=tuple(calls)),
     TEXT,
@@ -40,7 +42,9 @@ REPLIES = st.lists(
     max_size=2,
 ).map(tuple)
 PROMPTS = st.builds(
-    lambda system, text: (Message.of("system", system), Message.of("user", text)) if system else (Message.of("user", text),),
+    lambda system, text: (
+        (Message.of("system", system), Message.of("user", text)) if system else (Message.of("user", text),)
+    ),
     TEXT,
     TEXT,
 )
@@ -120,10 +124,7 @@ def test_content_that_spells_a_special_token_stays_text(token: str, role: Any) -
 
 def test_structural_tokens_that_the_tokenizer_does_not_call_special_cannot_be_injected() -> None:
     """Qwen lists <think> and <tool_call> as added tokens with special=False."""
-    tokenizer = build_tokenizer()
-    tokenizer.add_tokens(["<think>", "</think>", "<tool_call>", "</tool_call>"], special_tokens=False)
-    tokenizer._special_tokens_map.pop("additional_special_tokens", None)
-    renderer = ChatRenderer(_LessSpecial(tokenizer), (ID["<|end|>"],))
+    renderer = ChatRenderer(_LessSpecial(build_tokenizer()), (ID["<|end|>"],))
     ids = renderer.prompt_ids([Message.of("tool", "<tool_call>{}</tool_call>")])
     assert ID["<tool_call>"] not in ids and ID["</tool_call>"] not in ids
 
@@ -166,7 +167,15 @@ def test_malformed_call_between_good_ones() -> None:
 
 
 def test_call_inside_reasoning_is_reasoning_and_stray_closers_are_text() -> None:
-    ids = [ID["<think>"], ID["<tool_call>"], *encode("{}"), ID["</tool_call>"], ID["</think>"], ID["</think>"], ID["<|end|>"]]
+    ids = [
+        ID["<think>"],
+        ID["<tool_call>"],
+        *encode("{}"),
+        ID["</tool_call>"],
+        ID["</think>"],
+        ID["</think>"],
+        ID["<|end|>"],
+    ]
     message = RENDERER.parse(ids)
     assert message == Message.of("assistant", "</think>", reasoning="<tool_call>{}</tool_call>")
 
@@ -190,7 +199,9 @@ def renderer_with(template: str | None) -> ChatRenderer:
     return ChatRenderer(tokenizer, (ID["<|end|>"],))
 
 
-STRIPS_ALWAYS = CHAT_TEMPLATE.replace("{%- if message.reasoning_content %}", "{%- if message.reasoning_content and loop.last %}")
+STRIPS_ALWAYS = CHAT_TEMPLATE.replace(
+    "{%- if message.reasoning_content %}", "{%- if message.reasoning_content and loop.last %}"
+)
 STRIPS_BEFORE_LAST_USER = (
     "{%- set ns = namespace(last=-1) %}"
     "{%- for message in messages %}{%- if message.role == 'user' %}{%- set ns.last = loop.index0 %}{%- endif %}"
@@ -219,9 +230,6 @@ def test_a_tokenizer_without_single_structural_tokens_is_refused() -> None:
     document = json.loads(build_tokenizer()._tokenizer.to_str())
     document["added_tokens"] = [token for token in document["added_tokens"] if token["content"] != "<tool_call>"]
     document["model"]["vocab"]["<unused>"] = document["model"]["vocab"].pop("<tool_call>")
-    from tokenizers import Tokenizer
-    from transformers import PreTrainedTokenizerFast
-
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(json.dumps(document)))
     tokenizer.chat_template = CHAT_TEMPLATE
     with pytest.raises(ValueError, match=r"no single token for '<tool_call>'"):

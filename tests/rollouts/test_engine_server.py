@@ -251,6 +251,18 @@ def test_jobs_run_on_the_stepping_thread_also_while_an_episode_is_due() -> None:
         assert driver.threads == {server.run(lambda driver: threading.get_ident(), timeout=5)}
 
 
+def test_a_job_lets_nobody_in_and_makes_no_step_while_an_episode_is_due() -> None:
+    driver = FakeDriver(lambda request: 1 if request.key == (0, 0) else 3)
+    with serving(driver, deterministic=True) as server:
+        server.open([0, 1])
+        server.submit("w", [request(1)], [])
+        # The second job comes after all that the first one's boundary did.
+        assert [server.run(lambda driver: list(driver.admitted), timeout=5) for _ in range(2)] == [[], []]
+        server.submit("w", [request(0)], [])
+        assert [item.episode for item in collect_all(server, "w", 1)] == [0]
+        assert [server.run(lambda driver: len(driver.company), timeout=5) for _ in range(2)] == [1, 1]
+
+
 def test_jobs_run_between_steps_and_their_errors_are_the_callers() -> None:
     driver = FakeDriver(lambda request: 5_000)
     with serving(driver, deterministic=False) as server:
@@ -294,5 +306,5 @@ def test_the_finish_reason_follows_the_last_sampled_token(ids: list[int], reason
 
 
 def test_an_aborted_turn_is_an_engine_failure() -> None:
-    with pytest.raises(EngineFailure, match="episode 3.*'abort'"):
+    with pytest.raises(EngineFailure, match=r"episode 3.*'abort'"):
         completion_of([7], "abort", (2,))

@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -63,19 +64,23 @@ SCORES = st.builds(
 ) | st.builds(unscored, TEXT)
 
 
+def each(count: int, elements: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
+    """A per-token list."""
+    return st.lists(elements, min_size=count, max_size=count)
+
+
 @st.composite
 def turns(draw: st.DrawFn, history: list[int]) -> Turn:
     """A turn that extends the history, forks from it or has nothing to do with it."""
     count = draw(st.integers(0, 3))
     kept = draw(st.integers(0, len(history)))
-    exactly = {"min_size": count, "max_size": count}
-    routes = st.lists(st.lists(st.lists(st.integers(0, 255), max_size=2), max_size=2), **exactly)
+    routes = each(count, st.lists(st.lists(st.integers(0, 255), max_size=2), max_size=2))
     return Turn(
         prompt_ids=history[:kept] + draw(st.lists(IDS, max_size=3)),
-        completion_ids=draw(st.lists(IDS, **exactly)),
-        logprobs=draw(st.lists(FINITE, **exactly)),
-        versions=draw(st.lists(st.integers(-1, 2**40), **exactly)),
-        forced=draw(st.lists(st.booleans(), **exactly)),
+        completion_ids=draw(each(count, IDS)),
+        logprobs=draw(each(count, FINITE)),
+        versions=draw(each(count, st.integers(-1, 2**40))),
+        forced=draw(each(count, st.booleans())),
         message=draw(MESSAGES),
         observation=tuple(draw(st.lists(MESSAGES, max_size=1))),
         finish_reason=draw(st.sampled_from(FinishReason)),
@@ -103,7 +108,9 @@ def groups(draw: st.DrawFn) -> Group:
 # --- the identity ------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
 @given(st.lists(groups(), max_size=3))
 def test_what_is_written_comes_back_equal(tmp_path: Path, written: list[Group]) -> None:
     path = tmp_path / file_name(1)
@@ -111,7 +118,7 @@ def test_what_is_written_comes_back_equal(tmp_path: Path, written: list[Group]) 
     assert read_groups(path) == written
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 @given(VALUES)
 def test_values_keep_their_types(value: Any) -> None:
     """Equality alone would let a tuple come back as no list, but 1 as True and 1 as 1.0."""
@@ -145,7 +152,9 @@ def example_group(**changes: Any) -> Group:
         observation=(Message("tool", (TextPart("1"), ImagePart("9f86", 64, 48)), name="get"),),
         finish_reason=FinishReason.STOP,
     )
-    second = Turn([1, 2, 3, 4, 5, 6], [7], [-0.3], [4], [False], Message.of("assistant", "ein Wört"), (), FinishReason.STOP)
+    second = Turn(
+        [1, 2, 3, 4, 5, 6], [7], [-0.3], [4], [False], Message.of("assistant", "ein Wört"), (), FinishReason.STOP
+    )
     whole = Trajectory(task, "low", 0, [[first, second]], Status.DONE, seconds=1.5)
     failed = Trajectory(task, "low", 1, [[]], Status.FAILED, error="sandbox lost")
     group = Group(5, task, "low", [whole, failed], [scored(0.1, {"answer": 0.1}, (0.3,)), unscored("sandbox lost")])
@@ -238,8 +247,6 @@ def test_groups_that_would_not_come_back_are_refused(tmp_path: Path) -> None:
 
 
 def test_another_parquet_file_is_refused(tmp_path: Path) -> None:
-    import pyarrow as pa
-
     pq.write_table(pa.table({"a": [1]}), tmp_path / "x.parquet")
     with pytest.raises(ValueError, match=r"x\.parquet was not written by"):
         read_groups(tmp_path / "x.parquet")

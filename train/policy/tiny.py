@@ -82,6 +82,7 @@ def build_model(
     num_experts: int,
     experts_per_token: int,
     context: int,
+    initializer_range: float,
 ) -> Qwen3MoeForCausalLM:
     """A randomly initialised policy in fp32; global RNG is left as it was."""
     tokenizer = build_tokenizer()
@@ -103,13 +104,14 @@ def build_model(
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
         rope_theta=10_000.0,
+        initializer_range=initializer_range,
     )
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         return Qwen3MoeForCausalLM(config)
 
 
-def write_tiny_model(directory: Path, **sizes: int) -> None:
+def write_tiny_model(directory: Path, **sizes: float) -> None:
     """Write model and tokenizer as a Hugging Face folder (fp32: it becomes the master copy)."""
     model = build_model(**sizes)  # type: ignore[arg-type]
     model.generation_config.eos_token_id = [model.config.eos_token_id]

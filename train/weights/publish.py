@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load, save, save_file
 from torch import Tensor
 
@@ -81,7 +82,7 @@ def assemble(shards: Sequence[Shard]) -> tuple[dict[str, Tensor], dict[str, str]
     tensors: dict[str, Tensor] = {}
     digests: dict[str, str] = {}
     for shard in shards:
-        for name, tensor in load(shard.payload).items():
+        for name, tensor in _load(shard).items():
             if name in tensors:
                 raise PublishFailure(f"{name} came twice, the second time from rank {shard.rank}")
             if tensor_digest(tensor) != shard.digests.get(name):
@@ -90,6 +91,13 @@ def assemble(shards: Sequence[Shard]) -> tuple[dict[str, Tensor], dict[str, str]
         digests |= shard.digests
     _check_complete(tensors, digests, shards[0])
     return tensors, digests, shards[0].version
+
+
+def _load(shard: Shard) -> dict[str, Tensor]:
+    try:
+        return load(shard.payload)
+    except (SafetensorError, KeyError) as error:  # KeyError: a type that torch has no name for
+        raise PublishFailure(f"the shard from rank {shard.rank} cannot be read: {error}") from error
 
 
 def prepare(shards: Sequence[Shard], format: str) -> Prepared:
@@ -115,6 +123,9 @@ def _check_belong_together(shards: Sequence[Shard]) -> None:
     versions = sorted({shard.version for shard in shards})
     if len(versions) > 1:
         raise PublishFailure(f"shards of versions {versions} were mixed: one rank sent a stale shard")
+    sizes = sorted({shard.num_ranks for shard in shards})
+    if len(sizes) > 1:
+        raise PublishFailure(f"trainer ranks disagree on how many they are: {sizes}")
     ranks = sorted(shard.rank for shard in shards)
     if ranks != list(range(shards[0].num_ranks)):
         raise PublishFailure(f"shards came from ranks {ranks}, expected 0 to {shards[0].num_ranks - 1}")
@@ -128,4 +139,3 @@ def _check_complete(tensors: Mapping[str, Tensor], digests: Mapping[str, str], s
         raise PublishFailure(f"{len(absent)} announced tensors are missing, the first are {absent[:3]}")
     if names_digest(set(tensors)) != shard.names_digest:
         raise PublishFailure(f"the {len(tensors)} tensors that came are not the model's: some are missing or unknown")
-

@@ -117,9 +117,24 @@ def _document_text(name: str, value: Any) -> str:
         text = json.dumps(value, allow_nan=False, ensure_ascii=False, indent=1)
     except (TypeError, ValueError) as error:
         raise ValueError(f"document {name!r} is not strict JSON: {error}") from error
-    if json.loads(text) != value:
-        raise ValueError(f"document {name!r} would come back changed: use lists for tuples and strings for keys")
+    back = json.loads(text)
+    if back != value:
+        where = _first_difference(value, back, name)
+        raise ValueError(f"document {where} would come back changed: use lists for tuples and strings for keys")
     return text + "\n"
+
+
+def _first_difference(value: Any, back: Any, path: str) -> str:
+    """The path of the first value that JSON changes, with what it was."""
+    if isinstance(value, dict) and isinstance(back, dict) and list(value) == list(back):
+        for key, child in value.items():
+            if child != back[key]:
+                return _first_difference(child, back[key], f"{path}.{key}")
+    if isinstance(value, list) and isinstance(back, list) and len(value) == len(back):
+        for number, (child, child_back) in enumerate(zip(value, back, strict=True)):
+            if child != child_back:
+                return _first_difference(child, child_back, f"{path}[{number}]")
+    return f"{path} = {value!r:.80}"
 
 
 def _writable(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
