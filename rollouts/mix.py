@@ -102,7 +102,10 @@ def resolve(families: Mapping[str, str], rules: Sequence[Rule] = (), groups_per_
         _apply(rule, families, wishes)
     weights, origins = _combine(families, wishes)
     if not any(weights.values()):
-        raise ValueError("the mix is empty: every weight is zero; remove a rule, or set one such as mix.families.*=1")
+        zeros = ", ".join(rule.origin for rule in rules if rule.weight == 0)
+        raise ValueError(
+            f"the mix is empty: every weight is zero ({zeros}); remove a rule, or set one such as mix.families.*=1"
+        )
     return Mix(_rows(families, weights, origins, groups_per_step, seed), groups_per_step)
 
 

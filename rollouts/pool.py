@@ -193,6 +193,7 @@ class RolloutPool:
     def __init__(self, settings: PoolSettings, prepare: Prepare):
         self.settings = settings
         self._episodes = itertools.count()
+        self._storing: list[Any] = []
         self._engines = [self._make_engine(prepare) for _ in range(settings.num_engines)]
         self._workers = [self._make_worker(number) for number in range(settings.num_workers)]
 
@@ -288,9 +289,15 @@ class RolloutPool:
         requests = [build(number, prompt) for number, prompt in enumerate(prompts)]
         return requests, _get([self._engines[0].complete.remote(requests)], None, "sample the canary")[0]
 
-    def store(self, path: str, results: Sequence[GroupResult]) -> Any:
-        """Have a worker write these groups to a parquet file; returns a reference that is done when it is written."""
-        return self._workers[0].store.remote(path, [result.reference for result in results])
+    def store(self, path: str, results: Sequence[GroupResult]) -> None:
+        """Have a worker write these groups to a parquet file, meanwhile; raises if the write before this one failed."""
+        self.finish_storing()
+        self._storing = [self._workers[0].store.remote(path, [result.reference for result in results])]
+
+    def finish_storing(self) -> None:
+        """Wait for the last `store` and raise its error, if any."""
+        storing, self._storing = self._storing, []
+        ray.get(storing)
 
     def load(self, path: str) -> list[GroupResult]:
         """Groups from a parquet file, into the object store."""

@@ -23,6 +23,7 @@ from rollouts.episode import EpisodeLimits, EpisodeSettings, run_episode
 from rollouts.group import Group
 
 COLLECT_SECONDS = 30.0
+DRY_TASKS, DRY_FACTOR = 500, 25  # after so many tasks without a new held-out prompt a domain counts as exhausted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,14 +155,19 @@ class EpisodeWorker:
         return tasks, tasks[-1].index + 1
 
     def held_out_tasks(self, domain: str, count: int, seconds: float) -> list[Task]:
-        """Up to `count` held-out tasks with distinct prompts, from index 0 on, within `seconds` of making them."""
+        """Up to `count` held-out tasks with distinct prompts, from index 0 on, within `seconds` of making them.
+
+        A small domain runs dry earlier: when many tasks in a row brought no new prompt, it has no more.
+        """
         found: dict[str, Task] = {}
+        latest = 0
         deadline = time.monotonic() + seconds
         for index in itertools.count():
             task = self.domains[domain].task(index)
-            if task.split == "held_out":
-                found.setdefault(render_key(task.prompt), task)
-            if len(found) == count or time.monotonic() > deadline:
+            if task.split == "held_out" and found.setdefault(render_key(task.prompt), task) is task:
+                latest = index
+            dry = index - latest > max(DRY_TASKS, DRY_FACTOR * len(found))
+            if len(found) == count or dry or time.monotonic() > deadline:
                 break
         return list(found.values())
 

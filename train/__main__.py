@@ -8,6 +8,7 @@ after a checkpoint.
 from __future__ import annotations
 
 import datetime
+import difflib
 import signal
 import subprocess
 import sys
@@ -106,7 +107,8 @@ def _train(composed: Composed, run_dir: Path, saved: Checkpoint | None, stop: Ca
 def finish(composed: Composed, run_dir: Path, summary: dict[str, Any]) -> int:
     """Export and prove (each as its own command, with nothing else in memory), write the summary, say where it all is."""
     codes = {}
-    for format in composed.config.export:
+    formats = composed.config.export if composed.config.mode != "rollout_only" else []
+    for format in formats:
         command = [sys.executable, "-m", "train.export", f"run={run_dir}", f"format={format}"]
         codes[format] = subprocess.run(command, check=False).returncode
     summary["export"] = {format: code == 0 for format, code in codes.items()}
@@ -159,7 +161,10 @@ def place(composed: Composed) -> tuple[Path, Checkpoint | None]:
     given = None if config.resume in ("auto", "never") else Path(config.resume)
     if given is not None and not given.exists():
         raise ValueError(f"resume={config.resume} does not exist; give a checkpoint, a run folder, auto or never")
-    saved = newest(given) if given is not None else None
+    try:
+        saved = newest(given) if given is not None else None
+    except StorageFailure as error:
+        raise StorageFailure(f"resume={config.resume}: {error}") from error
     if config.name:
         run_dir = Path(config.runs_dir) / config.name
     elif saved is not None:
@@ -175,36 +180,63 @@ def place(composed: Composed) -> tuple[Path, Checkpoint | None]:
     if has_checkpoints and config.resume == "auto":
         saved = newest(run_dir)
     if run_dir.is_dir():
+        _check_free(run_dir)
+    return run_dir, saved
+
+
+def _check_free(run_dir: Path) -> None:
+    try:
         with RunLock(run_dir):
             pass
-    return run_dir, saved
+    except StorageFailure as error:
+        raise StorageFailure(f"name={run_dir.name}: {error}; wait for its end, or choose another name") from error
 
 
 def check_before_start(composed: Composed) -> None:
     """What can be known to fail without starting anything.  Raises ValueError."""
-    import socket
+    from dataclasses import fields
 
+    from rewards.advantages import estimators
     from train.policy.losses import LOSSES, LossOptions
 
     config = composed.config
-    if config.algorithm.loss not in LOSSES or LOSSES[config.algorithm.loss].needs_reference:
-        usable = [name for name, spec in LOSSES.items() if not spec.needs_reference]
-        raise ValueError(f"algorithm.loss={config.algorithm.loss!r} is not one of {', '.join(usable)}")
+    algorithm = config.algorithm
+    usable = [name for name, spec in LOSSES.items() if not spec.needs_reference]
+    _check_one_of(f"algorithm.loss={algorithm.loss!r}", algorithm.loss, usable)
+    _check_one_of(f"algorithm.estimator={algorithm.estimator!r}", algorithm.estimator, list(estimators))
+    for name, value in algorithm.options.items():
+        _check_one_of(f"algorithm.options.{name}={value}: {name}", name, [field.name for field in fields(LossOptions)])
     try:
-        LossOptions(**config.algorithm.options)
-    except TypeError as error:
-        raise ValueError(f"algorithm.options: {str(error).split(') ')[-1].removeprefix('LossOptions.__init__() ')}") from error
+        LossOptions(**algorithm.options)
+    except ValueError as error:
+        raise ValueError(f"algorithm.options: {error}") from error
     if config.mode == "train_only" and not list(Path(config.trajectories).glob("step-*.parquet")):
         raise ValueError(f"trajectories={config.trajectories} holds no step-*.parquet files")
     if config.model.source == "path" and not (Path(config.model.path) / "config.json").exists():
         raise ValueError(f"model.path={config.model.path} is no Hugging Face folder (it has no config.json)")
     if config.cluster.ray_port:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", config.cluster.ray_port)) == 0:
-                raise ValueError(
-                    f"cluster.ray_port={config.cluster.ray_port} is taken by another program; "
-                    "choose another, or 0 to let Ray choose"
-                )
+        _check_port(config.cluster.ray_port)
+
+
+def _check_one_of(what: str, value: str, known: list[str]) -> None:
+    if value not in known:
+        near = difflib.get_close_matches(value, known, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"{what} is not one of {', '.join(known)}{hint}")
+
+
+def _check_port(port: int) -> None:
+    """Bind it for a moment: a port may be held without anybody listening on it."""
+    import socket
+
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise ValueError(
+                f"cluster.ray_port={port} cannot be used ({error.strerror}): choose another, or 0 to let Ray choose"
+            ) from error
 
 
 def show_mixes(composed: Composed) -> None:

@@ -24,7 +24,7 @@ from train.policy.workers import Item
 
 
 class EmptyBatch(Exception):
-    """No group of a step carried signal within the refill budget."""
+    """No group carried signal within the refill budget, for several steps in a row."""
 
 
 @dataclass(slots=True)
@@ -81,12 +81,7 @@ class Collector:
         num_ranks: int,
     ) -> StepBatch:
         """Advantages on the statistics of earlier steps, weights, rows.  Then the statistics take this step in."""
-        if not accepted:
-            reasons = Counter(str(outcome) for _, outcome in dropped)
-            raise EmptyBatch(
-                f"none of {len(dropped)} groups carried signal ({dict(reasons)}): tasks are all solved or all failed; "
-                "choose other domains, a larger algorithm.group_size or algorithm.refill_rounds"
-            )
+        assert accepted, "an empty step is the caller's to count"
         quota = share_of(dict(Counter(result.summary.domain for result in accepted)))
         items = self._items(accepted, quota)
         # Updating after use keeps the order of groups within a step without effect.
@@ -98,6 +93,20 @@ class Collector:
             references=[result.reference for result in accepted],
             shares=_gradient_shares(items, accepted),
         )
+
+    def judge(
+        self, results: Sequence[GroupResult]
+    ) -> tuple[list[GroupResult], list[tuple[GroupResult, Outcome]]]:
+        """Split groups that were not drawn here (stored ones) into those with signal and the others."""
+        accepted: list[GroupResult] = []
+        dropped: list[tuple[GroupResult, Outcome]] = []
+        for result in results:
+            outcome = self._judge(result)
+            if outcome is Outcome.ACCEPTED:
+                accepted.append(result)
+            else:
+                dropped.append((result, outcome))
+        return accepted, dropped
 
     def _roll_out(
         self,

@@ -8,8 +8,9 @@ remedy.  Hydra and OmegaConf are known only here.
 from __future__ import annotations
 
 import difflib
+import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,14 @@ from omegaconf.errors import OmegaConfBaseException
 from envs.domain import Domain
 from envs.families import all_domains, with_families
 from rollouts.mix import Mix, Rule, parse_mix_arguments, resolve, rules_of
-from train.config import Config, StageConfig
+from train.config import Config, StageConfig, TierConfig
 
 CONF = Path(__file__).resolve().parents[1] / "conf"
 ConfigStore.instance().store(name="schema", node=Config)
-_OPEN_KEYS = ("mix.families", "mix.domains", "families", "tiers", "mix.tiers", "stage")
+# Below these any name may be added with a plus sign (whoever reads them knows which are right) ...
+_FREE = ("mix.families", "mix.domains", "mix.tiers", "families", "algorithm.options")
+# ... and below these the user's files name things, each with these fields.
+_NAMED: dict[str, type] = {"stage": StageConfig, "tiers": TierConfig}
 
 
 @dataclass(slots=True)
@@ -47,10 +51,15 @@ def compose_run(arguments: Sequence[str]) -> Composed:
     """Compose, check and resolve everything that can be known without starting anything."""
     command_rules, rest = parse_mix_arguments(arguments)
     for argument in rest:
+        if argument.startswith("=") or not ("=" in argument or argument.startswith("~")):
+            raise ValueError(f"{argument!r} is not key=value; `python -m train --help` lists the keys")
         # Hydra takes any key with a plus sign; a key that nobody reads is an error here.
         if argument.startswith("+") and (unknown := _unknown_key(argument)):
             raise ValueError(unknown)
-    node = _compose(rest)
+    return _composed(_compose(rest), command_rules)
+
+
+def _composed(node: DictConfig, command_rules: list[Rule]) -> Composed:
     config = _typed(node)
     domains = all_domains(with_families(config.families))
     mixes = {name: _mix(config, stage, name, domains, command_rules) for name, stage in stages(config)}
@@ -59,6 +68,15 @@ def compose_run(arguments: Sequence[str]) -> Composed:
     tree = {str(key): value for key, value in tree.items()}
     tree["mix_arguments"] = [rule.origin.removeprefix("command line: ") for rule in command_rules]
     return Composed(config=config, domains=domains, mixes=mixes, tree=tree)
+
+
+def from_tree(tree: dict[str, Any]) -> Composed:
+    """The config of an earlier run, from the resolved tree in its folder or checkpoint."""
+    plain = {key: value for key, value in tree.items() if key != "mix_arguments"}
+    node = OmegaConf.merge(OmegaConf.structured(Config), plain)
+    assert isinstance(node, DictConfig)
+    rules, _ = parse_mix_arguments(tree["mix_arguments"])
+    return _composed(node, rules)
 
 
 def stages(config: Config) -> list[tuple[str, StageConfig]]:
@@ -94,36 +112,79 @@ def _typed(node: DictConfig) -> Config:
 
 
 def _explain(error: Exception, arguments: Sequence[str]) -> str:
-    """Hydra's text in at most three lines, and the nearest right key where one was misspelt."""
+    """What is wrong with which argument; Hydra's own text, in at most three lines, where that is not known."""
     for argument in arguments:
-        unknown = _unknown_key(argument)
-        if unknown:
-            return unknown
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    lines += [line.strip() for line in str(error.__cause__ or "").splitlines() if line.strip()]
-    return "\n".join(lines[:3])
+        if found := _unknown_key(argument) or _unknown_choice(argument):
+            return found
+    text = f"{error}\n{error.__cause__ or ''}"
+    lines = [line.strip() for line in text.splitlines() if line.strip() and "To append" not in line][:3]
+    named = max((argument for argument in arguments if _key(argument) in text), key=lambda a: len(_key(a)), default="")
+    said = "\n".join(lines)
+    return said if named in said else f"{named}: {said}"
+
+
+def _key(argument: str) -> str:
+    return argument.lstrip("+~").partition("=")[0]
+
+
+def _unknown_choice(argument: str) -> str:
+    """What is wrong with a `group=choice`, or nothing."""
+    group, _, choice = argument.lstrip("+~").partition("=")
+    choices = sorted(path.stem for path in (CONF / group).glob("*.yaml")) if group in _groups() else []
+    if not choices or choice in (*choices, "null") or choice.startswith("["):
+        return ""
+    near = difflib.get_close_matches(choice, choices, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return f"{argument}: conf/{group} has no {choice!r}; {hint}there are {', '.join(choices)}"
 
 
 def _unknown_key(argument: str) -> str:
     """What is wrong with the left side of an override, or nothing."""
     key, equals, _ = argument.lstrip("+~").partition("=")
     known = known_keys()
-    if not equals or key in known or any(key.startswith(f"{open_key}.") for open_key in _OPEN_KEYS):
+    if not equals or key in known:
         return ""
-    ends = {name.rsplit(".", 1)[-1]: name for name in known}
-    near = difflib.get_close_matches(key, known, n=1, cutoff=0.8)
-    near = near or [ends[end] for end in difflib.get_close_matches(key.rsplit(".", 1)[-1], ends, n=1, cutoff=0.6)]
-    hint = f"; did you mean {near[0]!r}?" if near else "; `python -m train --help` lists the keys"
+    parent, _, child = key.rpartition(".")
+    if parent in _FREE and argument.startswith("+"):
+        return ""
+    if parent in _NAMED:
+        return f"{argument}: a new entry of {parent!r} needs a file, for instance conf/experiment/<yours>.yaml"
+    top, _, _ = parent.partition(".")
+    if top in _NAMED and parent.count(".") == 1 and child in {field.name for field in fields(_NAMED[top])}:
+        names = sorted({name.split(".")[1] for name in known if name.startswith(f"{top}.")})
+        return (
+            "" if argument.startswith("+") else f"{argument}: no {parent!r} here; those of conf/ are {', '.join(names)}"
+        )
+    near = _nearest(key, known)
+    hint = f"; did you mean {near!r}?" if near else "; `python -m train --help` lists the keys"
+    if parent in _FREE:
+        hint += f" (+{argument} adds it)"
     return f"no config key or group {key!r} (in {argument!r}){hint}"
 
 
-def known_keys() -> list[str]:
+def _nearest(key: str, known: Sequence[str]) -> str:
+    """The known key that was probably meant: spelt alike, or else the most alike of those whose last part is."""
+    close = difflib.get_close_matches(key, known, n=1, cutoff=0.8)
+    ends = difflib.get_close_matches(
+        key.rsplit(".", 1)[-1], {name.rsplit(".", 1)[-1] for name in known}, n=1, cutoff=0.6
+    )
+    close = close or difflib.get_close_matches(
+        key, [name for name in known if ends and name.rsplit(".", 1)[-1] == ends[0]], n=1, cutoff=0.0
+    )
+    return close[0] if close else ""
+
+
+def _groups() -> list[str]:
+    return sorted(path.name for path in CONF.iterdir() if path.is_dir())
+
+
+@functools.cache
+def known_keys() -> tuple[str, ...]:
     """Every key and config group that can stand left of `=`."""
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(CONF), version_base="1.3"):
         node = compose("config", overrides=[])
-    groups = [path.name for path in CONF.iterdir() if path.is_dir()]
-    return [*groups, *_leaves(node, "")]
+    return (*_groups(), *_leaves(node, ""))
 
 
 def _leaves(node: Any, prefix: str) -> Iterator[str]:

@@ -27,6 +27,12 @@ def _positive(prefix: str, config: object, *names: str) -> None:
             raise ValueError(f"{prefix}.{name}={getattr(config, name)} must be greater than zero")
 
 
+def _not_negative(prefix: str, config: object, *names: str) -> None:
+    for name in names:
+        if not getattr(config, name) >= 0:
+            raise ValueError(f"{prefix}{name}={getattr(config, name)} must be 0 or more")
+
+
 @dataclass(kw_only=True, slots=True)
 class ModelConfig:
     """Which policy.  `source=tiny` builds one from the sizes below; `source=path` loads a Hugging Face folder."""
@@ -39,6 +45,7 @@ class ModelConfig:
     num_experts: int
     experts_per_token: int
     context: int
+    initializer_range: float
     autoep_preset: str
 
     def __post_init__(self) -> None:
@@ -46,8 +53,11 @@ class ModelConfig:
         _positive("model", self, "context")
         if self.source == "path" and not self.path:
             raise ValueError("model.source=path needs model.path=<Hugging Face folder>")
+        if self.source == "tiny" and self.path:
+            raise ValueError(f"model.path={self.path} is not read with model.source=tiny; write model=path as well")
         if self.source == "tiny":
             _positive("model", self, "hidden_size", "expert_size", "num_layers", "num_experts", "experts_per_token")
+            _positive("model", self, "initializer_range")
             if self.experts_per_token > self.num_experts:
                 raise ValueError(
                     f"model.experts_per_token={self.experts_per_token} exceeds model.num_experts={self.num_experts}"
@@ -111,8 +121,7 @@ class AlgorithmConfig:
             raise ValueError(
                 f"algorithm.group_size={self.group_size} leaves no baseline: a group needs at least 2 samples"
             )
-        if self.refill_rounds < 0:
-            raise ValueError(f"algorithm.refill_rounds={self.refill_rounds} must be 0 or more")
+        _not_negative("algorithm.", self, "refill_rounds", "loss_temperature", "scale_floor", "scale_warm_groups")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -183,9 +192,8 @@ class EngineConfig:
 
     def __post_init__(self) -> None:
         _one_of("cluster.engine.dtype", self.dtype, ("auto", *DTYPES))
-        _positive(
-            "cluster.engine", self, "count", "tensor_parallel_size", "max_num_seqs", "threads", "publish_seconds"
-        )
+        _positive("cluster.engine", self, "count", "tensor_parallel_size", "max_num_seqs", "max_num_batched_tokens")
+        _positive("cluster.engine", self, "threads", "start_seconds", "publish_seconds", "cpu_cache_gib")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -210,6 +218,11 @@ class ClusterConfig:
     deterministic: bool
     ray_port: int
     object_store_mib: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.ray_port <= 65535:
+            raise ValueError(f"cluster.ray_port={self.ray_port} must be a port, 1 to 65535, or 0 to let Ray choose")
+        _positive("cluster", self, "object_store_mib")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -236,8 +249,7 @@ class StageConfig:
     def __post_init__(self) -> None:
         _one_of("stage.<name>.kind", self.kind, STAGE_KINDS)
         _one_of("stage.<name>.schedule", self.schedule, SCHEDULES)
-        if self.steps < 0:
-            raise ValueError(f"stage.<name>.steps={self.steps} must be 0 or more")
+        _not_negative("stage.<name>.", self, "steps", "warmup_steps", "samples_per_step", "probe_every", "probe_tasks")
         _positive("stage.<name>", self, "learning_rate")
 
 
@@ -318,6 +330,9 @@ class Config:
 
     def __post_init__(self) -> None:
         _one_of("mode", self.mode, MODES)
+        _not_negative("", self, "steps", "stop_after")
+        if "/" in self.name or self.name in (".", ".."):
+            raise ValueError(f"name={self.name} must be the name of a folder in runs_dir={self.runs_dir}, without '/'")
         if self.mode == "train_only" and not self.trajectories:
             raise ValueError("mode=train_only needs trajectories=<a run's trajectories folder>")
         for export in self.export:
@@ -326,9 +341,10 @@ class Config:
         self._check_experts()
 
     def _check_tiers(self) -> None:
-        for tier in [*self.mix.tiers, self.evaluate.tier]:
+        asked = {tier: f"mix.tiers.{tier}={weight:g}" for tier, weight in self.mix.tiers.items()}
+        for tier, key in {self.evaluate.tier: f"evaluate.tier={self.evaluate.tier}", **asked}.items():
             if tier not in self.tiers:
-                raise ValueError(f"tier {tier!r} (mix.tiers, evaluate.tier) has no budget in tiers: {list(self.tiers)}")
+                raise ValueError(f"{key}: no tier {tier!r}; those with a budget in tiers are {', '.join(self.tiers)}")
         for name, tier_config in self.tiers.items():
             if tier_config.turn_tokens >= self.model.context:
                 raise ValueError(

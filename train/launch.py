@@ -93,6 +93,7 @@ def prepare_model(config: Config, directory: Path) -> Path:
             num_experts=config.model.num_experts,
             experts_per_token=config.model.experts_per_token,
             context=config.model.context,
+            initializer_range=config.model.initializer_range,
         )
     return directory
 

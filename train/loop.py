@@ -19,11 +19,12 @@ from typing import Any
 from envs.domain import Domain
 from envs.types import Task
 from rewards.normalise import DomainStatistics
-from rollouts.mixture import Mixture
+from rollouts.mixture import Mixture, Outcome
 from rollouts.pool import GroupResult, RolloutPool
+from rollouts.store import file_name
 from train import checkpoint, metrics
 from train.canary import sample_canary
-from train.collect import Collector, plan_items, take_tasks
+from train.collect import Collector, EmptyBatch, plan_items, take_tasks
 from train.compose import Composed, stages
 from train.config import StageConfig
 from train.evaluate import Evaluation, evaluate
@@ -33,6 +34,9 @@ from train.policy.packing import loss_token_weights
 from train.policy.workers import Item, TrainerGroup
 from train.tracking import Display, StepView, Tracker
 from train.weights.state import write_json_atomic
+
+
+MAX_EMPTY_STEPS = 5
 
 
 class Stopped(Exception):
@@ -72,6 +76,7 @@ class Run:
     held_out: dict[str, list[Task]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     last_saved: int = -1
+    empty_steps: int = 0
 
     @property
     def evaluated(self) -> list[str]:
@@ -100,7 +105,9 @@ def run_stages(run: Run) -> None:
         run.display.stage(name)
         (cold_start if stage.kind == "sft" else reinforce)(run, stage)
         run.done.append(name)
-    save(run)
+    run.pool.finish_storing()
+    if run.composed.config.mode != "rollout_only":
+        save(run)
 
 
 def cold_start(run: Run, stage: StageConfig) -> None:
@@ -128,6 +135,10 @@ def reinforce(run: Run, stage: StageConfig) -> None:
         run.pool, run.mixtures[run.stage], run.statistics, run.domains, config.algorithm, config.seed
     )
     publish(run)
+    if config.mode == "rollout_only":
+        while run.stage_step < limit:
+            _roll_out_once(run, collector)
+        return
     if "before" not in run.evaluations:
         _evaluate(run, "before")
         save(run)
@@ -142,13 +153,27 @@ def reinforce(run: Run, stage: StageConfig) -> None:
     _evaluate(run, "after")
 
 
+def _roll_out_once(run: Run, collector: Collector) -> None:
+    """Debug mode: a step's rollouts are scored and stored, and nothing is trained."""
+    began = time.perf_counter()
+    accepted, dropped = run.timed("rollout", lambda: collector.take(run.version))
+    groups = [*accepted, *(result for result, _ in dropped)]
+    _store(run, groups, run.stage_step)
+    tokens = sum(result.summary.num_sampled_tokens for result in groups)
+    _finish_step(run, metrics.rollout(accepted, dropped), began, tokens=tokens, updated=False)
+
+
 def _reinforce_once(run: Run, stage: StageConfig, collector: Collector) -> None:
     began = time.perf_counter()
     config = run.composed.config
     run.pool.check_version(run.version)
-    accepted, dropped = run.timed("rollout", lambda: collector.take(run.version))
+    accepted, dropped = run.timed("rollout", lambda: _take(run, collector))
+    if not accepted:
+        _count_empty_step(run, dropped, began)
+        return
+    run.empty_steps = 0
     batch = collector.batch(accepted, dropped, run.trainers.num_ranks)
-    stored = _store(run, accepted)
+    _store(run, accepted, run.version)
     totals = run.timed(
         "train",
         lambda: run.trainers.train(
@@ -163,10 +188,29 @@ def _reinforce_once(run: Run, stage: StageConfig, collector: Collector) -> None:
     )
     mismatch = run.fidelity.observe(totals["mismatch_abs_sum"], totals["mismatch_count"])
     numbers, series = metrics.reinforcement(batch, totals, run.mixtures[run.stage], mismatch)
-    del batch, stored
     _finish_step(run, numbers, began, tokens=totals["tokens"], series=series)
     run.rl_steps_here += 1
     publish(run)
+
+
+def _take(run: Run, collector: Collector) -> tuple[list[GroupResult], list[tuple[GroupResult, Outcome]]]:
+    """This step's groups: rolled out now, or read from a run's trajectories (`mode=train_only`)."""
+    config = run.composed.config
+    if config.mode != "train_only":
+        return collector.take(run.version)
+    files = sorted(Path(config.trajectories).glob("step-*.parquet"))
+    return collector.judge(run.pool.load(str(files[run.stage_step % len(files)])))
+
+
+def _count_empty_step(run: Run, dropped: list[tuple[GroupResult, Outcome]], began: float) -> None:
+    """No group had signal: nothing to train on.  Logged, and an error when it goes on."""
+    run.empty_steps += 1
+    _finish_step(run, metrics.rollout([], dropped) | {"groups/empty_step": 1.0}, began, tokens=0.0, updated=False)
+    if run.empty_steps >= MAX_EMPTY_STEPS:
+        raise EmptyBatch(
+            f"none of {len(dropped)} groups carried signal, for the {run.empty_steps}th step in a row: tasks are all "
+            "solved or all failed; choose other domains, a larger algorithm.group_size or algorithm.refill_rounds"
+        )
 
 
 def publish(run: Run) -> None:
@@ -259,9 +303,10 @@ def _finish_step(
     *,
     tokens: float,
     series: dict[str, dict[str, float]] | None = None,
+    updated: bool = True,
 ) -> None:
-    """Count, log and show one optimiser step."""
-    run.version += 1
+    """Count, log and show one step; only one that `updated` the weights makes a new version."""
+    run.version += updated
     run.stage_step += 1
     seconds = time.perf_counter() - began
     numbers |= {"time/step_seconds": seconds, "time/tokens_per_second": tokens / seconds}
@@ -296,7 +341,7 @@ def _start_demonstrations(run: Run, mixture: Mixture, stage: StageConfig) -> Any
 def _train_supervised(run: Run, stage: StageConfig, groups: list[GroupResult]) -> dict[str, float]:
     config = run.composed.config
     counts = [result.summary.num_sampled_tokens for result in groups]
-    weights = loss_token_weights([result.summary.domain for result in groups], counts, "token")
+    weights = loss_token_weights([result.summary.domain for result in groups], counts, "domain")
     items = [Item(number, number, 0, 0, 0.0, weight) for number, weight in enumerate(weights)]
     return run.trainers.train(
         plan_items(items, groups, config.algorithm.row_tokens, run.trainers.num_ranks),
@@ -339,12 +384,13 @@ def evaluate_run(run: Run, num_tasks: int) -> Evaluation:
     return evaluate(run.pool, tasks, config.tier, tiers)
 
 
-def _store(run: Run, groups: list[GroupResult]) -> Any:
+def _store(run: Run, groups: list[GroupResult], number: int) -> None:
+    """Have a worker write the groups; an error of an earlier write is raised here, not lost."""
     if not run.composed.config.tracking.store_trajectories:
-        return None
+        return
     folder = run.run_dir / "trajectories"
     folder.mkdir(exist_ok=True)
-    return run.pool.store(str(folder / f"step-{run.version:06d}.parquet"), groups)
+    run.pool.store(str(folder / file_name(number)), groups)
 
 
 def _stop_if_asked(run: Run) -> None:

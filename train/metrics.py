@@ -7,8 +7,10 @@ over an empty set.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 
 from rollouts.mixture import Mixture, Outcome
+from rollouts.pool import GroupResult
 from train.collect import StepBatch
 
 ACCEPTED = Outcome.ACCEPTED
@@ -24,38 +26,43 @@ def supervised(totals: dict[str, float]) -> dict[str, float]:
     }
 
 
+def rollout(accepted: Sequence[GroupResult], dropped: Sequence[tuple[GroupResult, Outcome]]) -> dict[str, float]:
+    """Metrics of a step's rollouts: rewards, what became of the groups, how trajectories ended."""
+    results = [*accepted, *(result for result, _ in dropped)]
+    rewards = [value for result in results for value in result.summary.values if value is not None]
+    outcomes = Counter(outcome for _, outcome in dropped)
+    statuses = Counter(status for result in results for status in result.summary.statuses)
+    num_trajectories = max(sum(statuses.values()), 1)
+    numbers = {
+        "groups/accepted": float(len(accepted)),
+        **{f"groups/{outcome.value}": float(outcomes[outcome]) for outcome in Outcome if outcome is not ACCEPTED},
+        "rollout/truncated": statuses["truncated"] / num_trajectories,
+        "rollout/max_turns": statuses["max_turns"] / num_trajectories,
+        "rollout/failed": statuses["failed"] / num_trajectories,
+    }
+    return numbers | ({"reward/mean": sum(rewards) / len(rewards)} if rewards else {})
+
+
 def reinforcement(
     batch: StepBatch, totals: dict[str, float], mixture: Mixture, mismatch_rolling: float
 ) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
     """Metrics of a policy-gradient step, and series by domain."""
     tokens = max(totals["tokens"], 1)
-    rewards, lengths = _by_domain(batch)
-    everything = [value for values in rewards.values() for value in values]
-    outcomes = Counter(str(outcome.value) for _, outcome in batch.dropped)
-    statuses = Counter(
-        status for result in _all(batch) for status in result.summary.statuses
-    )
-    num_trajectories = max(sum(statuses.values()), 1)
-    numbers = {
+    masked = totals.get("masked_high", 0.0) + totals.get("masked_low", 0.0)
+    numbers = rollout(batch.accepted, batch.dropped) | {
         "loss": totals["loss"],
         "gradient_norm": totals["gradient_norm"],
         "entropy": totals["entropy_sum"] / tokens,
         "tokens": totals["tokens"],
-        "reward/mean": sum(everything) / max(len(everything), 1),
+        "masked": masked / tokens,
         "fidelity/mismatch": totals["mismatch_abs_sum"] / max(totals["mismatch_count"], 1),
         "fidelity/mismatch_rolling": mismatch_rolling,
         "fidelity/mismatch_max": totals["mismatch_max"],
         "fidelity/k3": totals.get("k3_sum", 0.0) / tokens,
-        "groups/accepted": float(len(batch.accepted)),
-        **{f"groups/{outcome.value}": float(outcomes[outcome.value]) for outcome in Outcome if outcome is not ACCEPTED},
         "groups/starved_domains": float(len(mixture.starved())),
-        "rollout/truncated": statuses["truncated"] / num_trajectories,
-        "rollout/max_turns": statuses["max_turns"] / num_trajectories,
-        "rollout/failed": statuses["failed"] / num_trajectories,
         "shares/largest": max(batch.shares.values(), default=0.0),
     }
-    masked = totals.get("masked_high", 0.0) + totals.get("masked_low", 0.0)
-    numbers["masked"] = masked / tokens
+    rewards, lengths = _by_domain(batch)
     series = {
         "reward": {domain: sum(values) / len(values) for domain, values in rewards.items() if values},
         "length": {domain: sum(values) / len(values) for domain, values in lengths.items() if values},
@@ -64,14 +71,10 @@ def reinforcement(
     return numbers, series
 
 
-def _all(batch: StepBatch) -> list:  # type: ignore[type-arg]
-    return [*batch.accepted, *(result for result, _ in batch.dropped)]
-
-
 def _by_domain(batch: StepBatch) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
     rewards: dict[str, list[float]] = defaultdict(list)
     lengths: dict[str, list[float]] = defaultdict(list)
-    for result in _all(batch):
+    for result in [*batch.accepted, *(result for result, _ in batch.dropped)]:
         summary = result.summary
         rewards[summary.domain] += [value for value in summary.values if value is not None]
         lengths[summary.domain] += [float(sum(size[1] for size in segments)) for segments in summary.segments]

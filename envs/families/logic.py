@@ -45,7 +45,12 @@ def _literal(rng: random.Random) -> tuple[str, bool]:
 
 
 def domains() -> list[Domain]:
-    return [make_and_or(), make_parity()]
+    return [
+        make_and_or(),
+        make_parity(),
+        make_and_or("logic/and_or-easy", parts=2),
+        make_parity("logic/parity-easy", parts=2, high=99),
+    ]
 
 
 FAMILY = Family(name="logic", domains=domains)

@@ -70,7 +70,16 @@ def make_digits(name: str = "math/digits", *, low: int = 3, high: int = 4) -> Do
 
 
 def domains() -> list[Domain]:
-    return [make_add(), make_subtract(), make_multiply(), make_compare(), make_digits()]
+    return [
+        make_add(),
+        make_subtract(),
+        make_multiply(),
+        make_compare(),
+        make_digits(),
+        make_add("math/add-easy", high=9),
+        make_subtract("math/subtract-easy", high=12),
+        make_compare("math/compare-easy", high=19, close=2),
+    ]
 
 
 FAMILY = Family(name="math", domains=domains)

@@ -51,7 +51,15 @@ def _make_reduction(
 
 
 def domains() -> list[Domain]:
-    return [make_next(), make_max(), make_min(), make_sum()]
+    return [
+        make_next(),
+        make_max(),
+        make_min(),
+        make_sum(),
+        make_next("sequence/next-easy", high=30, step=2, low=3, most=3),
+        make_max("sequence/max-easy", high=19, low=2, most=3),
+        make_min("sequence/min-easy", high=19, low=2, most=3),
+    ]
 
 
 FAMILY = Family(name="sequence", domains=domains)

@@ -86,7 +86,18 @@ def _word(rng: random.Random, low: int, high: int) -> str:
 
 
 def domains() -> list[Domain]:
-    return [make_reverse(), make_sort(), make_count(), make_last(), make_upper(), make_dedupe()]
+    return [
+        make_reverse(),
+        make_sort(),
+        make_count(),
+        make_last(),
+        make_upper(),
+        make_dedupe(),
+        make_reverse("text/reverse-easy", low=2, high=3),
+        make_count("text/count-easy", size=4, most=3),
+        make_last("text/last-easy", low=3, high=5, most=2),
+        make_upper("text/upper-easy", low=2, high=3),
+    ]
 
 
 FAMILY = Family(name="text", domains=domains)

@@ -27,7 +27,7 @@ _TOKEN = re.compile(r"\s*(?:([0-9]+)|([-+*()]))")
 
 CALCULATOR = ToolSpec(
     name="calc",
-    description="Value of e: integers, + - * and parentheses.",
+    description="Computes e.",
     parameters={"type": "object", "properties": {"e": {"type": "string"}}, "required": ["e"]},
 )
 
@@ -140,12 +140,12 @@ def _calculator_gold(task: Task, messages: tuple[Message, ...]) -> Message:
 
 GET = ToolSpec(
     name="get",
-    description="Value of key k.",
+    description="Value of k.",
     parameters={"type": "object", "properties": {"k": {"type": "string", "maxLength": 16}}, "required": ["k"]},
 )
 SET = ToolSpec(
     name="set",
-    description="Put value v at key k.",
+    description="Puts v at k.",
     parameters={
         "type": "object",
         "properties": {"k": {"type": "string", "maxLength": 16}, "v": {"type": "string", "maxLength": 16}},
@@ -248,7 +248,12 @@ def _replay(task: Task, trajectory: Trajectory) -> dict[str, str]:
 
 
 def domains() -> list[Domain]:
-    return [make_calculator(), make_store()]
+    return [
+        make_calculator(),
+        make_store(),
+        make_calculator("tools/calculator-easy", low=0, high=9),
+        make_store("tools/store-easy", keys=2, key_size=2, copies=0.0),
+    ]
 
 
 FAMILY = Family(name="tools", domains=domains)

@@ -19,7 +19,9 @@ each_toy_domain = pytest.mark.parametrize("domain", TOY.values(), ids=TOY.keys()
 
 def test_there_are_at_least_fourteen_with_two_tool_domains() -> None:
     assert len(TOY) >= 14
-    assert [name for name, domain in TOY.items() if domain.tools] == ["tools/calculator", "tools/store"]
+    with_tools = [name for name, domain in TOY.items() if domain.tools]
+    assert with_tools == ["tools/calculator", "tools/calculator-easy", "tools/store", "tools/store-easy"]
+    assert len([name for name in TOY if name.endswith("-easy")]) == 14
 
 
 @each_toy_domain
@@ -41,7 +43,7 @@ def test_prompts_and_answers_are_short_and_printable(domain: Domain) -> None:
 def test_no_constant_answer_scores_over_a_half(domain: Domain) -> None:
     references = [domain.task(index).reference for index in range(400)]
     best = max(set(references), key=references.count)
-    assert references.count(best) / len(references) <= 0.25
+    assert references.count(best) / len(references) <= (0.5 if domain.name.endswith("-easy") else 0.25)
 
 
 @each_toy_domain
@@ -51,11 +53,13 @@ def test_a_prompt_is_on_one_side_of_the_split(domain: Domain) -> None:
         task = domain.task(index)
         sides.setdefault(task.prompt[0].text, set()).add(task.split)
     assert all(len(side) == 1 for side in sides.values())
-    share = sum(side == {"held_out"} for side in sides.values()) / len(sides)
-    assert 0.15 < share < 0.25
+    if len(sides) > 400:  # of a small table the share is a matter of chance
+        share = sum(side == {"held_out"} for side in sides.values()) / len(sides)
+        assert 0.15 < share < 0.25
 
 
-LARGE = [name for name in TOY if name != "math/multiply"]  # its whole table has about 1,700 prompts
+# The whole table of math/multiply has about 1,700 prompts; easy levels are small by design.
+LARGE = [name for name in TOY if name != "math/multiply" and not name.endswith("-easy")]
 
 
 @pytest.mark.parametrize("name", LARGE)

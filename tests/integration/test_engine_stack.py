@@ -1,0 +1,244 @@
+"""A real vLLM engine behind our driver and server: log-probs, reloads, refused publishes, order of requests."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import statistics
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from rollouts.engine import Completion, SamplingParams, TurnRequest
+from rollouts.pool import EngineActor
+from rollouts.vllm_engine import EngineServer, EngineSettings, VllmDriver
+from tests.integration.tiny import (
+    CHARACTERS,
+    EOS,
+    continuation_logprobs,
+    decoded,
+    masters,
+    shard_of,
+    tiny_config,
+    transformers_model,
+    write_folder,
+)
+from train import launch
+from train.weights import formats
+from train.weights.publish import PublishFailure, Shard, prepare
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+
+AMX = bool(torch.cpu._is_amx_tile_supported())
+Result = list[tuple[list[int], list[float]]]
+
+
+def requests(count: int = 24, temperature: float = 1.0) -> list[TurnRequest]:
+    rng = random.Random(7)
+    return [
+        TurnRequest(
+            episode=number,
+            turn=0,
+            prompt_ids=(1, *(rng.randrange(*CHARACTERS) for _ in range(rng.randrange(4, 40)))),
+            sampling=SamplingParams(temperature=temperature, max_tokens=24, seed=100 + number, stop_ids=(EOS,)),
+        )
+        for number in range(count)
+    ]
+
+
+def served(seed: int, format: str = "mxfp4") -> dict[str, Tensor]:
+    return formats.serve_all(masters(seed), format)
+
+
+def result(completions: Sequence[Completion]) -> Result:
+    return [(completion.token_ids, completion.logprobs) for completion in completions]
+
+
+def settings_for(folder: Path, format: str) -> EngineSettings:
+    config = tiny_config()
+    directory = launch.write_engine_folder(folder / "model", folder / f"engine-{format}", format)
+    return launch.engine_settings(config, directory)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("tiny")
+    write_folder(root / "model")
+    return root
+
+
+@pytest.fixture(scope="module")
+def engine(folder: Path) -> Iterator[EngineActor]:
+    """The engine actor's own class, in this process: a server thread, a driver, and publishing."""
+    actor = EngineActor(settings_for(folder, "bf16"), True, "bf16", prepare)
+    yield actor
+    actor.stop()
+
+
+def fresh(folder: Path, tensors: dict[str, Tensor], format: str = "bf16") -> Result:
+    """What another engine makes of `requests()` when these weights are the first that it ever loads."""
+    driver = VllmDriver(settings_for(folder, format))
+    ready = prepare([shard_of(tensors, 1)], format)
+    driver.load(ready.path, ready.num_tensors, ready.version, ready.checksum)
+    Path(ready.path).unlink()
+    return result(driver.complete(requests()))
+
+
+def gaps(completions: Sequence[Completion], model: torch.nn.Module, asked: Sequence[TurnRequest]) -> list[float]:
+    """|log p_engine - log p_transformers| of every sampled token, both at the temperature that was asked for."""
+    found = []
+    for request, completion in zip(asked, completions, strict=True):
+        temperature = request.sampling.temperature
+        expected = continuation_logprobs(model, request.prompt_ids, completion.token_ids, temperature)
+        found += [abs(a - b) for a, b in zip(completion.logprobs, expected, strict=True)]
+    return found
+
+
+def bound(engine: EngineActor) -> float:
+    """Nats, mean: another kernel in the same precision, or bf16 arithmetic."""
+    return 1e-4 if launch.engine_dtype(tiny_config()) == "float32" else 2e-3
+
+
+def test_log_probs_are_those_of_the_dequantised_weights(engine: EngineActor) -> None:
+    report = engine.publish(shard_of(served(1), 4))
+    assert report.version == 4 and engine.digests().keys() == served(1).keys()
+    completions = engine.complete(requests())
+    assert {version for completion in completions for version in completion.versions} == {4}
+    found = gaps(completions, transformers_model(decoded(masters(1))), requests())
+    assert len(found) > 300 and statistics.mean(found) < bound(engine)
+    # The values matter: the masters themselves give other log-probs.
+    unquantised = gaps(completions, transformers_model(served(1, "bf16")), requests())
+    assert statistics.mean(unquantised) > 5 * bound(engine)
+
+
+def test_a_temperature_gives_log_probs_of_the_tempered_distribution(engine: EngineActor) -> None:
+    engine.publish(shard_of(served(1), 5))
+    asked = requests(temperature=0.7)
+    completions = engine.complete(asked)
+    model = transformers_model(decoded(masters(1)))
+    assert statistics.mean(gaps(completions, model, asked)) < bound(engine)
+    assert statistics.mean(gaps(completions, model, requests())) > 0.1
+
+
+def test_reloads_equal_a_fresh_engine_to_the_bit(engine: EngineActor, folder: Path) -> None:
+    """STACK: a reload that is silently wrong.  Every version of quantised weights, in a row, other requests between."""
+    found = {}
+    for version, seed in enumerate((1, 2, 3), start=10):
+        engine.publish(shard_of(served(seed), version))
+        found[seed] = result(engine.complete(requests()))
+        engine.complete(requests(5, temperature=0.3))
+        assert result(engine.complete(requests())) == found[seed]
+    assert found[1] != found[2] != found[3]
+    assert found[3] == fresh(folder, served(3))
+    assert found[2] == fresh(folder, served(2))
+    engine.publish(shard_of(served(1), 13))
+    assert result(engine.complete(requests())) == found[1]
+
+
+def test_unquantised_experts_survive_reloads(engine: EngineActor, folder: Path) -> None:
+    """quant=none: shards in bf16; vLLM 0.32 skips the prepack of unquantised experts on a reload."""
+    for version, seed in enumerate((4, 5), start=20):
+        engine.publish(shard_of(served(seed, "bf16"), version))
+        completions = engine.complete(requests())
+        model = transformers_model(served(seed, "bf16"))
+        assert statistics.mean(gaps(completions, model, requests())) < bound(engine)
+    assert result(completions) == fresh(folder, served(5, "bf16"))
+
+
+def second_turn(request: TurnRequest, completion: Completion) -> TurnRequest:
+    prompt = (*request.prompt_ids, *completion.token_ids, 4, 30)
+    return dataclasses.replace(request, turn=1, prompt_ids=prompt)
+
+
+def play(server: EngineServer, order: Sequence[int], cut: int) -> dict[tuple[int, int], tuple[list[int], list[float]]]:
+    """Two turns of every episode, handed in in this order and in messages of `cut`; even episodes have one turn."""
+    asked = {request.episode: request for request in requests()}
+    server.run(lambda driver: driver.reset_prefix_cache())
+    server.open(sorted(asked))
+    for first in range(0, len(order), cut):
+        server.submit("worker", [asked[episode] for episode in order[first : first + cut]], [])
+    found: dict[tuple[int, int], tuple[list[int], list[float]]] = {}
+    while len(found) < len(asked) + len(asked) // 2:
+        completions = server.collect("worker", 60)
+        assert completions, "the engine gave nothing within a minute"
+        rank = {episode: position for position, episode in enumerate(order)}
+        for completion in sorted(completions, key=lambda item: rank[item.episode]):
+            found[completion.episode, completion.turn] = (completion.token_ids, completion.logprobs)
+            more = completion.turn == 0 and completion.episode % 2
+            turns = [second_turn(asked[completion.episode], completion)] if more else []
+            server.submit("worker", turns, [] if more else [completion.episode])
+    return found
+
+
+def test_the_order_of_submission_changes_no_bit(engine: EngineActor) -> None:
+    engine.publish(shard_of(served(2), 30))
+    order = list(range(len(requests())))
+    reference = play(engine._server, order, cut=len(order))
+    shuffled = random.Random(1).sample(order, len(order))
+    assert play(engine._server, shuffled, cut=5) == reference
+    assert play(engine._server, order[::-1], cut=1) == reference
+    assert len(reference) == 36
+
+
+def without(shard: Shard, name: str) -> Shard:
+    tensors = {other: tensor for other, tensor in served(2).items() if other != name}
+    return dataclasses.replace(shard_of(tensors, shard.version), names_digest=shard.names_digest)
+
+
+def test_a_refused_publish_leaves_the_engine_as_it_was(engine: EngineActor) -> None:
+    good = shard_of(served(2), 40)
+    engine.publish(good)
+    before = result(engine.complete(requests()))
+    payload = bytearray(good.payload)
+    payload[-1] ^= 1
+    name = "model.layers.1.mlp.experts.3.up_proj.weight_scale"
+    stale = [dataclasses.replace(good, num_ranks=2), dataclasses.replace(good, num_ranks=2, rank=1, version=39)]
+    for shards, says in (
+        ([without(good, name)], "are not the model's"),
+        ([dataclasses.replace(good, payload=bytes(payload))], "from rank 0 does not match its checksum"),
+        (stale, r"versions \[39, 40\] were mixed"),
+    ):
+        with pytest.raises(PublishFailure, match=says):
+            engine.publish(*shards)
+        assert engine.report().version == 40
+    assert result(engine.complete(requests())) == before
+    assert engine.publish(shard_of(served(3), 41)).version == 41
+    assert statistics.mean(
+        gaps(engine.complete(requests()), transformers_model(decoded(masters(3))), requests())
+    ) < bound(engine)
+
+
+@pytest.mark.parametrize("name", ["lm_head.weight", "model.layers.1.self_attn.k_proj.weight", "model.norm.weight"])
+def test_a_parameter_without_weights_is_named_and_the_version_disowned(engine: EngineActor, name: str) -> None:
+    """A whole version by its checksums, but not by what the engine has: F54."""
+    tensors = {other: tensor for other, tensor in served(2).items() if other != name}
+    last = name.split(".")[-2].replace("k_proj", "qkv_proj")
+    with pytest.raises(RuntimeError, match=rf"got no weights, the first are .*{last}"):
+        engine.publish(shard_of(tensors, 50))
+    assert engine.report().version == -1
+    assert engine.publish(shard_of(served(2), 51)).version == 51
+    found = gaps(engine.complete(requests()), transformers_model(decoded(masters(2))), requests())
+    assert statistics.mean(found) < bound(engine)
+
+
+def test_an_expert_without_weights_is_refused(engine: EngineActor) -> None:
+    name = "model.layers.0.mlp.experts.5.down_proj.weight"
+    tensors = {other: tensor for other, tensor in served(2, "bf16").items() if other != name}
+    with pytest.raises(RuntimeError, match="experts"):
+        engine.publish(shard_of(tensors, 60))
+    assert engine.report().version == -1
+
+
+@pytest.mark.skipif(not AMX, reason="vLLM's MXFP4 kernel for CPUs needs AMX, which this one lacks")
+def test_native_mxfp4_reloads_equal_a_fresh_engine(folder: Path) -> None:
+    driver = VllmDriver(settings_for(folder, "mxfp4"))
+    for version, seed in enumerate((1, 2, 3)):
+        ready = prepare([shard_of(served(seed), version)], "mxfp4")
+        driver.load(ready.path, ready.num_tensors, ready.version, ready.checksum)
+        Path(ready.path).unlink()
+        completions = driver.complete(requests())
+        assert statistics.mean(gaps(completions, transformers_model(decoded(masters(seed))), requests())) < 2e-3
+    assert result(completions) == fresh(folder, served(3), "mxfp4")
