@@ -69,9 +69,7 @@ class GroupSummary:
 
 def summarise(group: Group) -> GroupSummary:
     """The numbers of a group."""
-    versions = [
-        version for trajectory in group.trajectories for turn in trajectory.turns for version in turn.versions
-    ]
+    versions = [version for trajectory in group.trajectories for turn in trajectory.turns for version in turn.versions]
     return GroupSummary(
         ticket=group.ticket,
         task_id=group.task.id,

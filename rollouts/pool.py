@@ -96,9 +96,7 @@ class EngineActor:
         prepared = self._prepare(shards, self._format)
         try:
             self._server.run(
-                lambda driver: driver.load(
-                    prepared.path, prepared.num_tensors, prepared.version, prepared.checksum
-                )
+                lambda driver: driver.load(prepared.path, prepared.num_tensors, prepared.version, prepared.checksum)
             )
         finally:
             pathlib.Path(prepared.path).unlink(missing_ok=True)
@@ -216,7 +214,9 @@ class RolloutPool:
 
     def digests(self) -> dict[str, str]:
         """Name -> digest of every tensor that the engines serve (they were checked to agree)."""
-        found: dict[str, str] = _get([self._engines[0].digests.remote()], self.settings.publish_seconds, "read digests")[0]
+        found: dict[str, str] = _get(
+            [self._engines[0].digests.remote()], self.settings.publish_seconds, "read digests"
+        )[0]
         return found
 
     def check_version(self, version: int) -> EngineReport:

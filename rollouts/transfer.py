@@ -46,7 +46,7 @@ class FileWeightTransfer(WeightTransferEngine):
         self._expected = {name for name, _ in self.model.named_parameters()}
         initialize_layerwise_reload(self.model)
 
-    def update_weights(self, update_info: dict) -> None:  # type: ignore[type-arg]
+    def update_weights(self, update_info: dict) -> None:
         try:
             self.receive_weights(self.parse_update_info(update_info))
         except Exception:

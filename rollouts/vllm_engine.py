@@ -77,7 +77,7 @@ class VllmDriver:
                 model=settings.model,
                 tokenizer=settings.model,
                 skip_tokenizer_init=True,
-                dtype=settings.dtype,  # type: ignore[arg-type]
+                dtype=settings.dtype,
                 load_format="dummy",
                 max_model_len=settings.max_model_len,
                 max_num_seqs=settings.max_num_seqs,

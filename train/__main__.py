@@ -1,8 +1,8 @@
 """`python -m train [experiment=toy] [key=value …]`: compose, check, launch, run, export, prove, summarise.
 
 Exit codes: 0 done; 1 an export was not proven; 2 a mistake in what was asked for (nothing was started, no folder was
-made); 3 something that the run needs failed (its folder and logs are kept); 4 the fidelity alarm; 130 stopped by a signal
-after a checkpoint.
+made); 3 something that the run needs failed (its folder and logs are kept); 4 the fidelity alarm; 130 stopped by a
+signal after a checkpoint.
 """
 
 from __future__ import annotations
@@ -91,8 +91,11 @@ def _train(composed: Composed, run_dir: Path, saved: Checkpoint | None, stop: Ca
     _, note = engine_format(composed.config)
     if note:
         print(f"[run] {note}")
-    print(f"[run] {run_dir}: starting Ray, {composed.config.cluster.trainer.ranks} trainer ranks, "
-          f"{composed.config.cluster.engine.count} engine(s)", flush=True)
+    print(
+        f"[run] {run_dir}: starting Ray, {composed.config.cluster.trainer.ranks} trainer ranks, "
+        f"{composed.config.cluster.engine.count} engine(s)",
+        flush=True,
+    )
     if saved is not None:
         print(f"[run] resuming from {saved.path}")
         for line in config_difference(saved.config, composed.tree):
@@ -105,7 +108,7 @@ def _train(composed: Composed, run_dir: Path, saved: Checkpoint | None, stop: Ca
 
 
 def finish(composed: Composed, run_dir: Path, summary: dict[str, Any]) -> int:
-    """Export and prove (each as its own command, with nothing else in memory), write the summary, say where it all is."""
+    """Export and prove (each as its own command, with nothing else in memory), write the summary, say where all is."""
     codes = {}
     formats = composed.config.export if composed.config.mode != "rollout_only" else []
     for format in formats:
@@ -197,7 +200,8 @@ def check_before_start(composed: Composed) -> None:
     from dataclasses import fields
 
     from rewards.advantages import estimators
-    from train.policy.losses import LOSSES, LossOptions
+    from train.loop import loss_options
+    from train.policy.losses import LOSSES
 
     config = composed.config
     algorithm = config.algorithm
@@ -206,10 +210,7 @@ def check_before_start(composed: Composed) -> None:
     _check_one_of(f"algorithm.estimator={algorithm.estimator!r}", algorithm.estimator, list(estimators))
     for name, value in algorithm.options.items():
         _check_one_of(f"algorithm.options.{name}={value}: {name}", name, [field.name for field in fields(LossOptions)])
-    try:
-        LossOptions(**algorithm.options)
-    except ValueError as error:
-        raise ValueError(f"algorithm.options: {error}") from error
+    loss_options(config.algorithm)
     if config.mode == "train_only" and not list(Path(config.trajectories).glob("step-*.parquet")):
         raise ValueError(f"trajectories={config.trajectories} holds no step-*.parquet files")
     if config.model.source == "path" and not (Path(config.model.path) / "config.json").exists():
@@ -273,7 +274,10 @@ def help_text() -> str:
     lines = ["usage: python -m train [group=choice …] [key=value …]", "", "groups:"]
     lines += [f"  {group:<12} {names}" for group, names in choices.items()]
     lines += ["", "keys (defaults in conf/):", *(f"  {key}" for key in known_keys() if "." in key)]
-    lines += ["", "mixes: mix.families.<glob>=<weight>  mix.domains.<glob>=<factor>  ~mix.domains.<glob>  mix.show=true"]
+    lines += [
+        "",
+        "mixes: mix.families.<glob>=<weight>  mix.domains.<glob>=<factor>  ~mix.domains.<glob>  mix.show=true",
+    ]
     return "\n".join(lines)
 
 

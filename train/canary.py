@@ -6,6 +6,7 @@ Called by `train.loop.save`.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from envs.types import Task
@@ -29,7 +30,7 @@ def sample_canary(run: Run) -> dict[str, Any]:
     num_requests = int(wanted / _FIRST_GUESS_TOKENS)
     while True:
         tasks = _tasks(run, num_requests)
-        requests, completions = run.pool.complete(tasks, lambda number, ids: _request(run, tasks, number, ids))
+        requests, completions = run.pool.complete(tasks, functools.partial(_request, run, tasks))
         num_tokens = sum(len(completion.token_ids) for completion in completions)
         if num_tokens >= wanted:
             break
@@ -53,7 +54,7 @@ def _tasks(run: Run, count: int) -> list[tuple[Task, str]]:
 
 def _request(run: Run, tasks: list[tuple[Task, str]], number: int, prompt_ids: list[int]) -> TurnRequest:
     config = run.composed.config
-    task, tier = tasks[number]
+    task, _ = tasks[number]
     return TurnRequest(
         episode=number,
         turn=0,

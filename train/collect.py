@@ -94,9 +94,7 @@ class Collector:
             shares=_gradient_shares(items, accepted),
         )
 
-    def judge(
-        self, results: Sequence[GroupResult]
-    ) -> tuple[list[GroupResult], list[tuple[GroupResult, Outcome]]]:
+    def judge(self, results: Sequence[GroupResult]) -> tuple[list[GroupResult], list[tuple[GroupResult, Outcome]]]:
         """Split groups that were not drawn here (stored ones) into those with signal and the others."""
         accepted: list[GroupResult] = []
         dropped: list[tuple[GroupResult, Outcome]] = []
@@ -169,9 +167,7 @@ def take_tasks(pool: RolloutPool, mixture: Mixture, tickets: Sequence[Ticket]) -
     by_domain: dict[str, list[Ticket]] = defaultdict(list)
     for ticket in tickets:
         by_domain[ticket.domain].append(ticket)
-    made = pool.make_tasks(
-        [(domain, "train", mixture.cursor(domain), len(own)) for domain, own in by_domain.items()]
-    )
+    made = pool.make_tasks([(domain, "train", mixture.cursor(domain), len(own)) for domain, own in by_domain.items()])
     found: dict[int, Task] = {}
     for own, (tasks, _) in zip(by_domain.values(), made, strict=True):
         by_index = {task.index: task for task in tasks}

@@ -77,7 +77,5 @@ def _whole_shard(saved: Checkpoint) -> Any:
     from train.weights import formats, publish
 
     tensors = formats.serve_all(saved.masters, saved.run["format"])
-    shard = publish.make_shard(
-        tensors, version=saved.run["version"], rank=0, num_ranks=1, expected=set(tensors)
-    )
+    shard = publish.make_shard(tensors, version=saved.run["version"], rank=0, num_ranks=1, expected=set(tensors))
     return ray.put(shard)

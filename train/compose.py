@@ -63,9 +63,9 @@ def _composed(node: DictConfig, command_rules: list[Rule]) -> Composed:
     config = _typed(node)
     domains = all_domains(with_families(config.families))
     mixes = {name: _mix(config, stage, name, domains, command_rules) for name, stage in stages(config)}
-    tree = OmegaConf.to_container(node, resolve=True)
-    assert isinstance(tree, dict)
-    tree = {str(key): value for key, value in tree.items()}
+    resolved = OmegaConf.to_container(node, resolve=True)
+    assert isinstance(resolved, dict)
+    tree: dict[str, Any] = {str(key): value for key, value in resolved.items()}
     tree["mix_arguments"] = [rule.origin.removeprefix("command line: ") for rule in command_rules]
     return Composed(config=config, domains=domains, mixes=mixes, tree=tree)
 

@@ -348,14 +348,17 @@ class Config:
         for name, tier_config in self.tiers.items():
             if tier_config.turn_tokens >= self.model.context:
                 raise ValueError(
-                    f"tiers.{name}.turn_tokens={tier_config.turn_tokens} does not fit model.context={self.model.context}"
+                    f"tiers.{name}.turn_tokens={tier_config.turn_tokens} does not fit "
+                    f"model.context={self.model.context}"
                 )
 
     def _check_experts(self) -> None:
         """What can be known of experts before the model is built (a loaded model's config is checked at launch)."""
         if self.model.source == "tiny":
             check_experts(
-                self, self.model.num_experts, {"hidden_size": self.model.hidden_size, "expert_size": self.model.expert_size}
+                self,
+                self.model.num_experts,
+                {"hidden_size": self.model.hidden_size, "expert_size": self.model.expert_size},
             )
 
 

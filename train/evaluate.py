@@ -64,7 +64,8 @@ def evaluate(pool: RolloutPool, tasks: Mapping[str, Sequence[Task]], tier: str, 
     check_held_out(tasks)
     flat = [task for own in tasks.values() for task in own]
     groups = [
-        (number, task, tier if tier in tiers[task.domain] else tiers[task.domain][0]) for number, task in enumerate(flat)
+        (number, task, tier if tier in tiers[task.domain] else tiers[task.domain][0])
+        for number, task in enumerate(flat)
     ]
     results = iter(pool.run(groups, num_samples=1, temperature=0.0, seed=0, keep=False))
     scores = {domain: [next(results).summary.values[0] for _ in own] for domain, own in tasks.items()}

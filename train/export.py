@@ -1,8 +1,8 @@
 """`python -m train.export run=<run folder> [format=mxfp4|bf16] [out=<folder>]`: a folder to serve, and its proof.
 
-In: the newest checkpoint of a run.  Out: a self-contained Hugging Face folder under `export/<format>/` (weights, config,
-tokenizer, chat template, generation config, model card, manifest) and `proof.json`.  Exit code 0 only if the proof
-passed; 2 for a wrong argument, 1 for a proof that failed.
+In: the newest checkpoint of a run.  Out: a self-contained Hugging Face folder under `export/<format>/` (weights,
+config, tokenizer, chat template, generation config, model card, manifest) and `proof.json`.  Exit code 0 only if the
+proof passed; 2 for a wrong argument, 1 for a proof that failed.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _published(saved: Checkpoint, format: str) -> dict[str, str]:
 def _fresh_engine(
     folder: Path, tensors: Mapping[str, Tensor], format: str, saved: Checkpoint
 ) -> tuple[list[Any], str, bool]:
-    """What a new engine in this process makes of the canary, its format, and whether that is the live engine's kernel."""
+    """What a new engine in this process makes of the canary, its format, whether the live engine had that kernel."""
     import dataclasses
     import os
     import tempfile

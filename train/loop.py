@@ -12,7 +12,7 @@ import functools
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from train import checkpoint, metrics
 from train.canary import sample_canary
 from train.collect import Collector, EmptyBatch, plan_items, take_tasks
 from train.compose import Composed, stages
-from train.config import StageConfig
+from train.config import AlgorithmConfig, StageConfig
 from train.evaluate import Evaluation, evaluate
 from train.fidelity import Fidelity
 from train.policy.losses import LossOptions
@@ -34,7 +34,6 @@ from train.policy.packing import loss_token_weights
 from train.policy.workers import Item, TrainerGroup
 from train.tracking import Display, StepView, Tracker
 from train.weights.state import write_json_atomic
-
 
 MAX_EMPTY_STEPS = 5
 
@@ -131,9 +130,7 @@ def reinforce(run: Run, stage: StageConfig) -> None:
     """Policy-gradient steps; evaluates before the first and after the last, and when due."""
     config = run.composed.config
     limit = min(stage.steps, config.steps) if config.steps else stage.steps
-    collector = Collector(
-        run.pool, run.mixtures[run.stage], run.statistics, run.domains, config.algorithm, config.seed
-    )
+    collector = Collector(run.pool, run.mixtures[run.stage], run.statistics, run.domains, config.algorithm, config.seed)
     publish(run)
     if config.mode == "rollout_only":
         while run.stage_step < limit:
@@ -181,7 +178,7 @@ def _reinforce_once(run: Run, stage: StageConfig, collector: Collector) -> None:
             batch.references,
             _domain_index(run),
             config.algorithm.loss,
-            LossOptions(**config.algorithm.options),
+            loss_options(config.algorithm),
             learning_rate(stage, run.stage_step),
             run.version,
         ),
@@ -286,6 +283,16 @@ def load_state(run: Run, saved: checkpoint.Checkpoint) -> None:
     run.done = list(document["done"])
     run.evaluations, run.seconds = document["evaluations"], document["seconds"]
     run.last_saved = run.version
+
+
+def loss_options(algorithm: AlgorithmConfig) -> LossOptions:
+    """The loss's constants: those of the config over the defaults.  Raises ValueError naming an unknown one."""
+    known = {item.name for item in fields(LossOptions)}
+    for name in algorithm.options:
+        if name not in known:
+            raise ValueError(f"algorithm.options.{name} is no loss option; known are {', '.join(sorted(known))}")
+    options: dict[str, Any] = dict(algorithm.options)
+    return LossOptions(**options)
 
 
 def learning_rate(stage: StageConfig, step: int) -> float:

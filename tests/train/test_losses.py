@@ -342,7 +342,7 @@ def test_options_that_mean_nothing_are_refused() -> None:
         {"tv_threshold": -1.0},
     ):
         with pytest.raises(ValueError, match=next(iter(bad)).split("_low")[0]):
-            LossOptions(**bad)  # type: ignore[arg-type]
+            LossOptions(**bad)
 
 
 def test_log_probs_of_another_batch_are_refused() -> None:

@@ -25,7 +25,12 @@ def attach_logprob_forward(model: nn.Module, *, chunk_tokens: int, temperature: 
     """
 
     def forward(
-        self: Any, input_ids: Tensor, position_ids: Tensor, boundaries: Tensor, predict_index: Tensor, target_ids: Tensor
+        self: Any,
+        input_ids: Tensor,
+        position_ids: Tensor,
+        boundaries: Tensor,
+        predict_index: Tensor,
+        target_ids: Tensor,
     ) -> tuple[Tensor, Tensor]:
         return logprob_forward(
             self, input_ids, position_ids, boundaries, predict_index, target_ids, chunk_tokens, temperature
@@ -44,9 +49,10 @@ def logprob_forward(
     chunk_tokens: int,
     temperature: float,
 ) -> tuple[Tensor, Tensor]:
-    """Log-probs (of the distribution at `temperature`, the one that is sampled) and entropies of `target_ids` [L], each predicted at `predict_index` [L] of one packed row [1, T].
+    """Log-probs and entropies of `target_ids` [L], each predicted at `predict_index` [L] of one packed row [1, T].
 
-    Nats, fp32.  The head runs on the L predicting positions only, `chunk_tokens` at a time, recomputed in backward.
+    Of the distribution at `temperature`, the one that is sampled; nats, fp32.  The head runs on the L predicting
+    positions only, `chunk_tokens` at a time, recomputed in backward.
     """
     arguments = packed_attention_arguments(boundaries)
     hidden = model.model(input_ids=input_ids, position_ids=position_ids, use_cache=False, **arguments)[0]
@@ -54,9 +60,7 @@ def logprob_forward(
     logprobs, entropies = [], []
     for rows, targets in zip(predicting.split(chunk_tokens), target_ids.split(chunk_tokens), strict=True):
         if torch.is_grad_enabled():
-            chunk, entropy = checkpoint(
-                _chunk_logprobs, model.lm_head, rows, targets, temperature, use_reentrant=False
-            )
+            chunk, entropy = checkpoint(_chunk_logprobs, model.lm_head, rows, targets, temperature, use_reentrant=False)
         else:
             chunk, entropy = _chunk_logprobs(model.lm_head, rows, targets, temperature)
         logprobs.append(chunk)
@@ -90,7 +94,9 @@ class ExpertQuantiser:
         self._cache: dict[int, Tensor] = {}
         self.modules = [module for module in model.modules() if isinstance(module, GroupedExperts)]
         if not self.modules:
-            raise ValueError("AutoEP converted no expert layer of this model; see expert_parallel in docs/architecture.md")
+            raise ValueError(
+                "AutoEP converted no expert layer of this model; see expert_parallel in docs/architecture.md"
+            )
         for module in self.modules:
             module.forward = types.MethodType(self._make_forward(), module)
 

@@ -115,7 +115,7 @@ def straight_through(weight: Tensor, quantised: Tensor) -> Tensor:
     Both have one shape; their types may differ (bf16 compute over fp32 masters).
     """
     assert weight.shape == quantised.shape, f"weight {list(weight.shape)}, quantised {list(quantised.shape)}"
-    result: Tensor = _StraightThrough.apply(weight, quantised)  # type: ignore[no-untyped-call]
+    result: Tensor = _StraightThrough.apply(weight, quantised)
     return result
 
 

@@ -50,9 +50,7 @@ def read_state(engine: Any) -> tuple[dict[str, Tensor], int]:
         out[name] = _whole(name, parameter, safe_get_full_fp32_param(parameter))
         for moment in MOMENTS:
             value = safe_get_full_optimizer_state(parameter, moment) if step else None
-            out[f"{name}.{moment}"] = (
-                torch.zeros_like(out[name]) if value is None else _whole(name, parameter, value)
-            )
+            out[f"{name}.{moment}"] = torch.zeros_like(out[name]) if value is None else _whole(name, parameter, value)
     return out, step
 
 
@@ -86,7 +84,7 @@ def _flat_masters(optimizer: Any) -> list[Tensor]:
 
 
 def _link_moments(engine: Any) -> None:
-    """ZeRO 1 and 2 link only the first group's moments by themselves (experts are in another); stage 3 needs nothing."""
+    """ZeRO 1 and 2 link only the first group's moments by themselves, experts are in another; stage 3 needs nothing."""
     optimizer = engine.optimizer
     if hasattr(optimizer, "_hp_optimizer_states_linked") and optimizer.optimizer.state:
         optimizer._hp_optimizer_states_linked = False

@@ -76,9 +76,7 @@ class Policy:
         model.config.use_cache = False
         if settings.activation_checkpointing:
             model.gradient_checkpointing_enable({"use_reentrant": False})
-        attach_logprob_forward(
-            model, chunk_tokens=settings.logit_chunk_tokens, temperature=settings.temperature
-        )
+        attach_logprob_forward(model, chunk_tokens=settings.logit_chunk_tokens, temperature=settings.temperature)
         probe = _probe_batch(model.config.vocab_size)
         with torch.no_grad():
             reference = model(**probe)[0]
@@ -292,5 +290,3 @@ def _add(sums: dict[str, Tensor], more: dict[str, Tensor]) -> None:
 def _real(batch: MicroBatch, values: Tensor) -> Tensor:
     """Zero where a target carries no weight (the dummy of a rank that got less work)."""
     return values * (batch.weights.to(values.device) != 0)
-
-

@@ -26,7 +26,7 @@ class TrainerFailure(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One sample of a row: its number in the batch, where its tokens lie, its advantage, and the weight of one token."""
+    """One sample of a row: its number in the batch, where its tokens lie, its advantage, the weight of one token."""
 
     number: int
     reference: int

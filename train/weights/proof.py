@@ -108,9 +108,7 @@ def check_engine(canary: Mapping[str, Any], completions: Sequence[Completion], *
     """
     differences: list[float] = []
     unequal = 0
-    for tokens, logprobs, completion in zip(
-        canary["tokens"], canary["engine_logprobs"], completions, strict=True
-    ):
+    for tokens, logprobs, completion in zip(canary["tokens"], canary["engine_logprobs"], completions, strict=True):
         common = _common_length(tokens, completion.token_ids)
         if same_kernel and (completion.token_ids != tokens or completion.logprobs != logprobs):
             unequal += 1
@@ -127,9 +125,7 @@ def check_engine(canary: Mapping[str, Any], completions: Sequence[Completion], *
 def check_trainer(canary: Mapping[str, Any], completions: Sequence[Completion], alarm: float, minimum: int) -> Check:
     """(c) Mean |log p_fresh engine − log p_trainer| over at least `minimum` canary tokens is below the run's alarm."""
     differences: list[float] = []
-    for tokens, logprobs, completion in zip(
-        canary["tokens"], canary["trainer_logprobs"], completions, strict=True
-    ):
+    for tokens, logprobs, completion in zip(canary["tokens"], canary["trainer_logprobs"], completions, strict=True):
         common = _common_length(tokens, completion.token_ids)
         differences += [abs(a - b) for a, b in zip(logprobs[:common], completion.logprobs[:common], strict=True)]
     mean = sum(differences) / max(len(differences), 1)
