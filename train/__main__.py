@@ -197,8 +197,6 @@ def _check_free(run_dir: Path) -> None:
 
 def check_before_start(composed: Composed) -> None:
     """What can be known to fail without starting anything.  Raises ValueError."""
-    from dataclasses import fields
-
     from rewards.advantages import estimators
     from train.loop import loss_options
     from train.policy.losses import LOSSES
@@ -208,8 +206,6 @@ def check_before_start(composed: Composed) -> None:
     usable = [name for name, spec in LOSSES.items() if not spec.needs_reference]
     _check_one_of(f"algorithm.loss={algorithm.loss!r}", algorithm.loss, usable)
     _check_one_of(f"algorithm.estimator={algorithm.estimator!r}", algorithm.estimator, list(estimators))
-    for name, value in algorithm.options.items():
-        _check_one_of(f"algorithm.options.{name}={value}: {name}", name, [field.name for field in fields(LossOptions)])
     loss_options(config.algorithm)
     if config.mode == "train_only" and not list(Path(config.trajectories).glob("step-*.parquet")):
         raise ValueError(f"trajectories={config.trajectories} holds no step-*.parquet files")

@@ -8,6 +8,7 @@ named in `state` and put back in `load_state`.
 
 from __future__ import annotations
 
+import difflib
 import functools
 import math
 import time
@@ -287,10 +288,12 @@ def load_state(run: Run, saved: checkpoint.Checkpoint) -> None:
 
 def loss_options(algorithm: AlgorithmConfig) -> LossOptions:
     """The loss's constants: those of the config over the defaults.  Raises ValueError naming an unknown one."""
-    known = {item.name for item in fields(LossOptions)}
-    for name in algorithm.options:
+    known = [item.name for item in fields(LossOptions)]
+    for name, value in algorithm.options.items():
         if name not in known:
-            raise ValueError(f"algorithm.options.{name} is no loss option; known are {', '.join(sorted(known))}")
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}"
+            raise ValueError(f"algorithm.options.{name}={value}: there is no such option{hint}")
     options: dict[str, Any] = dict(algorithm.options)
     return LossOptions(**options)
 
