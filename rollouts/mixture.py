@@ -236,7 +236,7 @@ class Mixture:
                 name: {"shares": _texts(quota.shares), "quota": quota.state_dict()}
                 for name, quota in self._tier_quotas.items()
             },
-            "accounts": {name: asdict(account) for name, account in self._accounts.items()},
+            "accounts": {name: _account_document(account) for name, account in self._accounts.items()},
             "num_tickets": self._num_tickets,
             "in_flight": [[asdict(ticket), index] for ticket, index in self.in_flight()],
         }
@@ -325,6 +325,11 @@ def share_of(counts: Mapping[str, int]) -> dict[str, float]:
 
 def _texts(values: Mapping[str, Fraction]) -> dict[str, str]:
     return {name: str(value) for name, value in values.items()}
+
+
+def _account_document(account: Account) -> dict[str, Any]:
+    """An account as JSON gives it back: pairs are lists."""
+    return asdict(account) | {"owed": [list(pair) for pair in account.owed]}
 
 
 def _account_from(saved: Mapping[str, Any]) -> Account:

@@ -143,6 +143,9 @@ class WorkerActor:
     def held_out_tasks(self, domain: str, count: int, seconds: float) -> list[Task]:
         return self._worker.held_out_tasks(domain, count, seconds)
 
+    def tasks_by_id(self, domain: str, ids: Sequence[str]) -> list[Task]:
+        return self._worker.tasks_by_id(domain, ids)
+
     def prompts(self, tasks: Sequence[tuple[Task, str]]) -> list[list[int]]:
         return [self._worker.prompt_ids(task, tier) for task, tier in tasks]
 
@@ -282,6 +285,12 @@ class RolloutPool:
         workers = itertools.cycle(self._workers)
         references = [next(workers).held_out_tasks.remote(domain, count, seconds) for domain in domains]
         return dict(zip(domains, ray.get(references), strict=True))
+
+    def tasks_by_id(self, ids: Mapping[str, Sequence[str]]) -> dict[str, list[Task]]:
+        """Tasks made again from their ids, by domain."""
+        workers = itertools.cycle(self._workers)
+        references = [next(workers).tasks_by_id.remote(domain, list(own)) for domain, own in ids.items()]
+        return dict(zip(ids, ray.get(references), strict=True))
 
     def complete(self, tasks: Sequence[tuple[Task, str]], build: Callable[[int, list[int]], TurnRequest]) -> Any:
         """Sample first turns on the first engine, all together: (requests, completions), in order."""

@@ -8,6 +8,7 @@ vLLM loads this module by path in each of its worker processes, so it works for 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from safetensors.torch import load_file
@@ -59,6 +60,9 @@ class FileWeightTransfer(WeightTransferEngine):
         tensors = load_file(update_info.path)
         if len(tensors) != update_info.num_tensors:
             raise RuntimeError(f"{update_info.path}: {len(tensors)} tensors, {update_info.num_tensors} were announced")
+        parts = missing_parts(self.model, set(tensors))
+        if parts:
+            raise RuntimeError(f"{len(parts)} parts of fused engine parameters did not come, the first are {parts[:3]}")
         loaded = set(self.model.load_weights(iter(tensors.items())) or ())
         missing = sorted(self._expected - loaded)
         if missing:
@@ -69,6 +73,29 @@ class FileWeightTransfer(WeightTransferEngine):
 
     def shutdown(self) -> None:
         return None
+
+
+def missing_parts(model: Any, given: set[str]) -> list[str]:
+    """Checkpoint names that are not in `given` although others of the same fused parameter are.
+
+    vLLM fuses q, k and v, gate and up, and all experts of a layer.  It calls such a parameter loaded as soon as one
+    part came, and leaves the others as they were allocated.
+    """
+    packed = getattr(model, "packed_modules_mapping", {})
+    fused: list[set[str]] = []
+    for name, module in model.named_modules():
+        kinds = [kind for kind, _ in module.named_parameters(recurse=False)]
+        stem, _, last = name.rpartition(".")
+        fused += [{f"{stem}.{part}.{kind}" for part in packed.get(last, ())} for kind in kinds]
+        if hasattr(module, "get_expert_mapping"):
+            # ("experts.w13_", "experts.0.gate_proj.", …): the rest of both names is the same, weight or weight_scale.
+            mapping = [(own.rpartition(".")[2], part) for own, part, *_ in module.get_expert_mapping()]
+            layer = name.partition(".experts")[0]
+            fused += [
+                {f"{layer}.{part}{kind.removeprefix(own)}" for own, part in mapping if kind.startswith(own)}
+                for kind in kinds
+            ]
+    return [part for parts in fused if parts & given for part in sorted(parts - given)]
 
 
 def _forget_prepacked_experts(model: torch.nn.Module) -> None:

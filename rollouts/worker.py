@@ -171,6 +171,14 @@ class EpisodeWorker:
                 break
         return list(found.values())
 
+    def tasks_by_id(self, domain: str, ids: Sequence[str]) -> list[Task]:
+        """Tasks made again; ValueError where one is not what its id says (the generator has changed)."""
+        tasks = [self.domains[domain].task(int(task_id.rsplit("/", 1)[1])) for task_id in ids]
+        for task, task_id in zip(tasks, ids, strict=True):
+            if task.id != task_id:
+                raise ValueError(f"{task_id} comes back as {task.id}: the domain is not the one that it was made with")
+        return tasks
+
     def prompt_ids(self, task: Task, tier: str) -> list[int]:
         return self.renderer.prompt_ids(task.prompt, self.domains[task.domain].tools, tier)
 

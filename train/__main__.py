@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import datetime
 import difflib
+import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from train.weights.state import RunLock, StorageFailure, write_json_atomic
 
 if TYPE_CHECKING:
     from train.checkpoint import Checkpoint
-    from train.loop import Run
+    from train.run import Run
 
 OK, NOT_PROVEN, BAD_INPUT, FAILED, ALARM, STOPPED = 0, 1, 2, 3, 4, 130
 _SHOWN_LINES = 5
@@ -82,10 +82,11 @@ def _guarded(composed: Composed, run_dir: Path, saved: Checkpoint | None) -> int
     return finish(composed, run_dir, train_and_export)
 
 
-def _train(composed: Composed, run_dir: Path, saved: Checkpoint | None, stop: Callable[[], bool]) -> dict[str, Any]:
+def _train(composed: Composed, run_dir: Path, saved: Checkpoint | None, stop: StopSignal) -> dict[str, Any]:
     """Launch, run all stages, take everything down; returns the summary."""
     from train.launch import engine_format, launched
-    from train.loop import run_stages, state
+    from train.loop import run_stages
+    from train.run import state
     from train.summary import MemoryWatch, make_summary
 
     _, note = engine_format(composed.config)
@@ -101,6 +102,7 @@ def _train(composed: Composed, run_dir: Path, saved: Checkpoint | None, stop: Ca
         for line in config_difference(saved.config, composed.tree):
             print(f"[run]   changed since: {line}")
     with MemoryWatch() as memory, launched(composed, run_dir, stop, saved) as run:
+        stop.listen()  # again: Ray has put its own handlers in the place of ours
         run_stages(run)
         summary = make_summary(run_dir, composed.tree, state(run), memory.peak)
         _show_accuracy(run)
@@ -198,6 +200,7 @@ def _check_free(run_dir: Path) -> None:
 def check_before_start(composed: Composed) -> None:
     """What can be known to fail without starting anything.  Raises ValueError."""
     from rewards.advantages import estimators
+    from train.launch import check_model
     from train.loop import loss_options
     from train.policy.losses import LOSSES
 
@@ -211,6 +214,8 @@ def check_before_start(composed: Composed) -> None:
         raise ValueError(f"trajectories={config.trajectories} holds no step-*.parquet files")
     if config.model.source == "path" and not (Path(config.model.path) / "config.json").exists():
         raise ValueError(f"model.path={config.model.path} is no Hugging Face folder (it has no config.json)")
+    if config.model.source == "path":
+        check_model(config, Path(config.model.path))
     if config.cluster.ray_port:
         _check_port(config.cluster.ray_port)
 
@@ -287,9 +292,12 @@ class StopSignal:
         return self._asked
 
     def __enter__(self) -> StopSignal:
+        self.listen()
+        return self
+
+    def listen(self) -> None:
         for name in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
             signal.signal(name, self._ask)
-        return self
 
     def __exit__(self, *_: object) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -302,7 +310,9 @@ class StopSignal:
 
 
 def _resume_arguments(composed: Composed, run_dir: Path) -> str:
-    return f"experiment={composed.config.experiment} runs_dir={run_dir.parent} name={run_dir.name}"
+    """What was typed, without what would not be repeated, and with the run's name."""
+    once = ("name=", "resume=", "stop_after=")
+    return shlex.join([*(item for item in composed.arguments if not item.startswith(once)), f"name={run_dir.name}"])
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from train.policy.packing import Sample
 from train.weights.proof import canary_document
 
 if TYPE_CHECKING:
-    from train.loop import Run
+    from train.run import Run
 
 _FIRST_GUESS_TOKENS = 6.0  # mean completion length that the number of requests is first planned with
 

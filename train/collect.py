@@ -59,19 +59,23 @@ class Collector:
         self._domains, self._algorithm, self._seed = domains, algorithm, seed
 
     def take(self, version: int) -> tuple[list[GroupResult], list[tuple[GroupResult, Outcome]]]:
-        """Roll out one step's groups, with refills for those without signal within the budget.
+        """Roll out one step's groups; what earlier steps owe (groups without signal) comes first among them.
 
-        Raises EngineFailure where a token was sampled under another version than `version`.
+        With `refill_rounds` a step goes on drawing what it lost itself, within that many further rounds; without, the
+        loss is made up for in the next steps, which costs no waiting.  Raises EngineFailure where a token was sampled
+        under another version than `version`.
         """
-        tickets = [self._mixture.next_ticket() for _ in range(self._algorithm.groups_per_step)]
+        wanted = self._algorithm.groups_per_step
+        tickets = self._mixture.refill_tickets(wanted // 2)
+        tickets += [self._mixture.next_ticket() for _ in range(wanted - len(tickets))]
         accepted: list[GroupResult] = []
         dropped: list[tuple[GroupResult, Outcome]] = []
-        for round_number in range(self._algorithm.refill_rounds + 1):
-            self._roll_out(tickets, version, accepted, dropped)
-            missing = self._algorithm.groups_per_step - len(accepted)
-            tickets = self._mixture.refill_tickets(missing) if round_number < self._algorithm.refill_rounds else []
+        self._roll_out(tickets, version, accepted, dropped)
+        for _ in range(self._algorithm.refill_rounds):
+            tickets = self._mixture.refill_tickets(wanted - len(accepted))
             if not tickets:
                 break
+            self._roll_out(tickets, version, accepted, dropped)
         return accepted, dropped
 
     def batch(

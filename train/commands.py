@@ -72,10 +72,9 @@ def _evaluate(run_dir: Path, saved: Checkpoint, num_tasks: int) -> None:
 
 def _whole_shard(saved: Checkpoint) -> Any:
     """The checkpoint's weights as the one shard of a version."""
-    import ray
-
+    from train.launch import stored
     from train.weights import formats, publish
 
     tensors = formats.serve_all(saved.masters, saved.run["format"])
     shard = publish.make_shard(tensors, version=saved.run["version"], rank=0, num_ranks=1, expected=set(tensors))
-    return ray.put(shard)
+    return stored(shard)

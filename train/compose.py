@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ class Composed:
     domains: dict[str, Domain]
     mixes: dict[str, Mix]
     tree: dict[str, Any]
+    arguments: list[str] = field(default_factory=list)
 
 
 def compose_run(arguments: Sequence[str]) -> Composed:
@@ -56,7 +57,9 @@ def compose_run(arguments: Sequence[str]) -> Composed:
         # Hydra takes any key with a plus sign; a key that nobody reads is an error here.
         if argument.startswith("+") and (unknown := _unknown_key(argument)):
             raise ValueError(unknown)
-    return _composed(_compose(rest), command_rules)
+    composed = _composed(_compose(rest), command_rules)
+    composed.arguments = list(arguments)
+    return composed
 
 
 def _composed(node: DictConfig, command_rules: list[Rule]) -> Composed:

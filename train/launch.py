@@ -31,9 +31,9 @@ from train.checkpoint import Checkpoint
 from train.compose import Composed, stages
 from train.config import Config, check_experts
 from train.fidelity import Fidelity
-from train.loop import Run, load_state
 from train.policy.policy import PolicySettings
 from train.policy.workers import TrainerGroup
+from train.run import Run, load_state
 from train.tracking import Display, Tracker, WandbMode
 from train.weights import formats, publish
 
@@ -55,6 +55,8 @@ def started_ray(config: Config, logs: Path) -> Iterator[None]:
     The logs of its workers are kept in `logs`.
     """
     temporary = tempfile.mkdtemp(prefix="jr-", dir="/tmp")
+    if config.cluster.ray_port:
+        os.environ["RAY_GCS_SERVER_PORT"] = str(config.cluster.ray_port)
     root = str(Path(__file__).resolve().parents[1])
     ray.init(
         num_cpus=_ray_cpus(config),
@@ -75,6 +77,11 @@ def started_ray(config: Config, logs: Path) -> Iterator[None]:
             if path.stat().st_size:
                 shutil.copy(path, logs / path.name)
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def stored(value: Any) -> Any:
+    """A reference to `value` in the object store."""
+    return ray.put(value)
 
 
 def prepare_model(config: Config, directory: Path) -> Path:
@@ -214,7 +221,7 @@ def make_trainers(config: Config, model_dir: Path, run_dir: Path) -> TrainerGrou
     options = {
         "num_cpus": trainer.cpus,
         "num_gpus": trainer.gpus,
-        "runtime_env": {"env_vars": process_environment(trainer.threads) | {"DS_ACCELERATOR": "cpu"}},
+        "runtime_env": {"env_vars": process_environment(trainer.threads) | {"DS_ACCELERATOR": trainer.device}},
     }
     return TrainerGroup(settings, trainer.ranks, options)
 

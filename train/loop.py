@@ -3,37 +3,34 @@
     publish ─► collect (mixture, rollouts, filter, refill) ─► advantages ─► rows ─► train ─► publish ─► log ─► save
 
 In: the live parts of a run (`train.launch`).  Out: a trained policy, checkpoints, metrics.  Everything with state is
-named in `state` and put back in `load_state`.
+in `train.run`.
 """
 
 from __future__ import annotations
 
 import difflib
 import functools
+import json
 import math
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from envs.domain import Domain
-from envs.types import Task
-from rewards.normalise import DomainStatistics
 from rollouts.mixture import Mixture, Outcome
-from rollouts.pool import GroupResult, RolloutPool
+from rollouts.pool import GroupResult
 from rollouts.store import file_name
 from train import checkpoint, metrics
 from train.canary import sample_canary
 from train.collect import Collector, EmptyBatch, plan_items, take_tasks
-from train.compose import Composed, stages
+from train.compose import stages
 from train.config import AlgorithmConfig, StageConfig
 from train.evaluate import Evaluation, evaluate
-from train.fidelity import Fidelity
 from train.policy.losses import LossOptions
 from train.policy.packing import loss_token_weights
-from train.policy.workers import Item, TrainerGroup
-from train.tracking import Display, StepView, Tracker
+from train.policy.workers import Item
+from train.run import Run, shard_format, state
+from train.tracking import StepView
 from train.weights.state import write_json_atomic
 
 MAX_EMPTY_STEPS = 5
@@ -45,54 +42,6 @@ class Stopped(Exception):
     def __init__(self, step: int):
         super().__init__(f"stopped at step {step}")
         self.step = step
-
-
-@dataclass(slots=True)
-class Run:
-    """The live parts of a run, and where it stands.
-
-    `version` counts optimiser steps; it stamps weights and tokens.  `stage_step` counts those of stage `stage`.
-    """
-
-    composed: Composed
-    run_dir: Path
-    pool: RolloutPool
-    trainers: TrainerGroup
-    tracker: Tracker
-    display: Display
-    format: str
-    stop_requested: Callable[[], bool]
-    mixtures: dict[str, Mixture]
-    statistics: DomainStatistics
-    fidelity: Fidelity
-    version: int = 0
-    adam_step: int = 0
-    stage: str = ""
-    stage_step: int = 0
-    rl_steps_here: int = 0
-    engine_version: int = -1
-    done: list[str] = field(default_factory=list)
-    evaluations: dict[str, Any] = field(default_factory=dict)
-    held_out: dict[str, list[Task]] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-    last_saved: int = -1
-    empty_steps: int = 0
-
-    @property
-    def evaluated(self) -> list[str]:
-        """Domains that any stage trains on."""
-        return sorted({domain for mix in self.composed.mixes.values() for domain in mix.weights})
-
-    @property
-    def domains(self) -> dict[str, Domain]:
-        return self.composed.domains
-
-    def timed(self, phase: str, function: Callable[[], Any]) -> Any:
-        """Call, and add the seconds to `phase`."""
-        began = time.perf_counter()
-        result = function()
-        self.seconds[phase] = self.seconds.get(phase, 0.0) + time.perf_counter() - began
-        return result
 
 
 def run_stages(run: Run) -> None:
@@ -217,7 +166,7 @@ def publish(run: Run) -> None:
         return
 
     def work() -> None:
-        run.pool.publish(run.version, run.trainers.shards(run.version, _shard_format(run)))
+        run.pool.publish(run.version, run.trainers.shards(run.version, shard_format(run)))
 
     run.timed("publish", work)
     run.engine_version = run.version
@@ -244,45 +193,6 @@ def save(run: Run) -> None:
         )
 
     run.timed("checkpoint", work)
-    run.last_saved = run.version
-
-
-def state(run: Run) -> dict[str, Any]:
-    """Everything that has state and is no tensor."""
-    return {
-        "version": run.version,
-        "adam_step": run.adam_step,
-        "stage": run.stage,
-        "stage_step": run.stage_step,
-        "done": run.done,
-        "mixtures": {name: mixture.state_dict() for name, mixture in run.mixtures.items()},
-        "statistics": run.statistics.state_dict(),
-        "fidelity": run.fidelity.state_dict(),
-        "evaluations": run.evaluations,
-        "seconds": run.seconds,
-        "published": run.pool.digests(),
-        "format": _shard_format(run),
-        "engine": {
-            "format": run.pool.settings.format,
-            "settings": asdict(run.pool.settings.engine),
-            "threads": run.composed.config.cluster.engine.threads,
-        },
-    }
-
-
-def load_state(run: Run, saved: checkpoint.Checkpoint) -> None:
-    """Put a run back where its checkpoint was written."""
-    document = saved.run
-    run.trainers.write_state(saved.tensors, document["adam_step"])
-    run.version, run.adam_step = document["version"], document["adam_step"]
-    run.stage, run.stage_step = document["stage"], document["stage_step"]
-    for name, mixture in run.mixtures.items():
-        if name in document["mixtures"]:
-            mixture.load_state_dict(document["mixtures"][name])
-    run.statistics.load_state_dict(document["statistics"])
-    run.fidelity.load_state_dict(document["fidelity"])
-    run.done = list(document["done"])
-    run.evaluations, run.seconds = document["evaluations"], document["seconds"]
     run.last_saved = run.version
 
 
@@ -385,10 +295,14 @@ def _evaluate(run: Run, label: str) -> None:
 def evaluate_run(run: Run, num_tasks: int) -> Evaluation:
     """The first `num_tasks` held-out tasks of every domain; they are made once and their ids kept in the run folder."""
     config = run.composed.config.evaluate
+    path = run.run_dir / "held_out.json"
+    if not run.held_out and path.exists():
+        # A resumed run evaluates on the tasks that it was evaluated on before, however many were made in time then.
+        run.held_out = run.pool.tasks_by_id(json.loads(path.read_text()))
     if not run.held_out:
         run.held_out = run.pool.held_out_tasks(run.evaluated, config.tasks_per_domain, config.seconds)
         ids = {domain: [task.id for task in tasks] for domain, tasks in run.held_out.items()}
-        write_json_atomic(run.run_dir / "held_out.json", ids)
+        write_json_atomic(path, ids)
     tasks = {domain: own[:num_tasks] for domain, own in run.held_out.items()}
     tiers = {domain: run.domains[domain].tiers for domain in tasks}
     return evaluate(run.pool, tasks, config.tier, tiers)
@@ -412,8 +326,3 @@ def _stop_if_asked(run: Run) -> None:
 
 def _domain_index(run: Run) -> dict[str, int]:
     return {name: number for number, name in enumerate(run.domains)}
-
-
-def _shard_format(run: Run) -> str:
-    """What trainers send: packed MXFP4, also to engines that serve its values in bf16; bf16 without quantisation."""
-    return "mxfp4" if run.composed.config.quant.experts == "mxfp4" else "bf16"

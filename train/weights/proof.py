@@ -45,7 +45,7 @@ class ProofReport:
         return all(check.passed for check in self.checks)
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"passed": self.passed}
+        return asdict(self) | {"checks": [asdict(check) for check in self.checks], "passed": self.passed}
 
 
 def canary_document(
