@@ -10,6 +10,7 @@ renderings, so no template is written twice.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -21,6 +22,7 @@ from envs.types import Message, ToolCall
 THINK = ("<think>", "</think>")
 TOOL_CALL = ("<tool_call>", "</tool_call>")
 _PROBE_USER = {"role": "user", "content": "?"}
+_PROBE = [_PROBE_USER, {"role": "assistant", "content": "!"}]
 # Around the number of a piece of text that is kept from the template; private-use characters, and text that has them
 # is kept apart as well.
 _OPEN, _CLOSE = "\ue000", "\ue001"
@@ -52,17 +54,25 @@ class ChatRenderer:
 
     def bridge_ids(self, observation: Sequence[Message]) -> list[int]:
         """Ids between a finished assistant turn (its stop token was sampled) and the next one."""
-        probe = [_PROBE_USER, {"role": "assistant", "content": "!"}]
-        whole = self._render([*probe, *(_as_dict(message) for message in observation)], (), "low", generate=True)
-        return whole[self._end_of_assistant(self._render(probe, (), "low", generate=False)) :]
+        whole = self._render([*_PROBE, *(_as_dict(message) for message in observation)], (), "low", generate=True)
+        return whole[self._end_of_probe :]
 
     def assistant_ids(self, message: Message) -> list[int]:
         """Ids that a model would have to sample to say `message`, stop token included (for demonstrations)."""
-        header = self._render([_PROBE_USER], (), "low", generate=True)
         whole = self._render([_PROBE_USER, _as_dict(message)], (), "low", generate=False)
-        if whole[: len(header)] != header:
+        if whole[: len(self._header)] != self._header:
             raise ValueError("the chat template's generation prompt is no prefix of a rendered assistant turn")
-        return whole[len(header) : self._end_of_assistant(whole)]
+        return whole[len(self._header) : self._end_of_assistant(whole)]
+
+    @functools.cached_property
+    def _header(self) -> list[int]:
+        """What stands before the assistant's turn of a probe conversation."""
+        return self._render([_PROBE_USER], (), "low", generate=True)
+
+    @functools.cached_property
+    def _end_of_probe(self) -> int:
+        """Where a bridge begins in a rendering that starts with the probe conversation."""
+        return self._end_of_assistant(self._render(_PROBE, (), "low", generate=False))
 
     def parse(self, completion_ids: Sequence[int]) -> Message:
         """What the model said.  Never raises: broken structure becomes a tool call with an error, or plain text."""

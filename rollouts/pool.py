@@ -20,11 +20,13 @@ import ray
 
 from envs.types import Split, Task
 from rollouts.engine import Completion, EngineFailure, TurnRequest
-from rollouts.group import GroupSummary, summarise
+from rollouts.group import Group, GroupSummary, summarise
+from rollouts.store import read_groups, write_groups
 from rollouts.vllm_engine import EngineServer, EngineSettings, VllmDriver
 from rollouts.worker import Assignment, EpisodeWorker, WorkerSettings
 
 # Reads shards, checks them and writes the engine's file: (shards, format, directory) -> Prepared.
+CHUNK_TRAJECTORIES = 16
 Prepare = Callable[[Sequence[Any], str], "Prepared"]
 
 
@@ -67,12 +69,41 @@ class PoolSettings:
     publish_seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a group's tokens lie: item `position` of the list behind an object reference."""
+
+    reference: Any = field(repr=False)
+    position: int
+
+
 @dataclass(slots=True)
 class GroupResult:
-    """A group's numbers here, its tokens in the object store (None where nobody will read them)."""
+    """A group's numbers here, its tokens in the object store (no place where nobody will read them)."""
 
     summary: GroupSummary
-    reference: Any = field(default=None, repr=False)
+    place: Place | None = None
+
+
+def put_groups(groups: Sequence[Group]) -> list[GroupResult]:
+    """Put groups into the object store, several small ones together: an object costs more than a short trajectory."""
+    results: list[GroupResult] = []
+    chunk: list[Group] = []
+    for number, group in enumerate(groups):
+        chunk.append(group)
+        full = sum(len(item.trajectories) for item in chunk) >= CHUNK_TRAJECTORIES
+        if full or number == len(groups) - 1:
+            reference = ray.put(chunk)
+            results += [GroupResult(summarise(item), Place(reference, place)) for place, item in enumerate(chunk)]
+            chunk = []
+    return results
+
+
+def fetch_groups(places: Sequence[Place]) -> list[Group]:
+    """The groups at these places, each object fetched once."""
+    unique = {place.reference: None for place in places}
+    lists = dict(zip(unique, ray.get(list(unique)), strict=True))
+    return [lists[place.reference][place.position] for place in places]
 
 
 class EngineActor:
@@ -150,21 +181,17 @@ class WorkerActor:
         return [self._worker.prompt_ids(task, tier) for task, tier in tasks]
 
     def demonstrate(self, groups: Sequence[tuple[int, Task, str]]) -> list[GroupResult]:
-        return [GroupResult(summarise(group), ray.put(group)) for group in self._worker.demonstrate(groups)]
+        return put_groups(self._worker.demonstrate(groups))
 
-    def store(self, path: str, references: Sequence[Any]) -> None:
-        from rollouts.store import write_groups
-
-        write_groups(pathlib.Path(path), ray.get(list(references)))
+    def store(self, path: str, places: Sequence[Place]) -> None:
+        write_groups(pathlib.Path(path), fetch_groups(places))
 
     def load(self, path: str) -> list[GroupResult]:
-        from rollouts.store import read_groups
-
-        return [GroupResult(summarise(group), ray.put(group)) for group in read_groups(pathlib.Path(path))]
+        return put_groups(read_groups(pathlib.Path(path)))
 
     def run(self, assignments: Sequence[Assignment], keep: bool) -> list[GroupResult]:
         groups = self._worker.run_groups(assignments, self._engines)
-        return [GroupResult(summarise(group), ray.put(group) if keep else None) for group in groups]
+        return put_groups(groups) if keep else [GroupResult(summarise(group)) for group in groups]
 
 
 class RayEngineHandle:
@@ -301,7 +328,7 @@ class RolloutPool:
     def store(self, path: str, results: Sequence[GroupResult]) -> None:
         """Have a worker write these groups to a parquet file, meanwhile; raises if the write before this one failed."""
         self.finish_storing()
-        self._storing = [self._workers[0].store.remote(path, [result.reference for result in results])]
+        self._storing = [self._workers[0].store.remote(path, [result.place for result in results])]
 
     def finish_storing(self) -> None:
         """Wait for the last `store` and raise its error, if any."""

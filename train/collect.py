@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from envs.domain import Domain
 from envs.types import Task
@@ -17,7 +16,7 @@ from rewards.advantages import group_advantages, has_signal, per_fragment
 from rewards.normalise import DomainStatistics
 from rollouts.engine import EngineFailure
 from rollouts.mixture import Mixture, Outcome, Ticket, share_of
-from rollouts.pool import GroupResult, RolloutPool
+from rollouts.pool import GroupResult, Place, RolloutPool
 from train.config import AlgorithmConfig
 from train.policy.packing import loss_token_weights, plan_rows
 from train.policy.workers import Item
@@ -32,14 +31,14 @@ class StepBatch:
     """What one optimiser step trains on, and what became of every group that was drawn for it.
 
     - `accepted`: groups with signal; `dropped`: (result, why) of the others.
-    - `rows[rank]`: that rank's rows of items; an item's `reference` counts `references`.
+    - `rows[rank]`: that rank's rows of items; an item's `group` counts `places`.
     - `shares`: domain -> share of the sum of |advantage| * weight.
     """
 
     accepted: list[GroupResult]
     dropped: list[tuple[GroupResult, Outcome]]
     rows: list[list[list[Item]]]
-    references: list[Any]
+    places: list[Place | None]
     shares: dict[str, float]
 
 
@@ -94,7 +93,7 @@ class Collector:
             accepted=accepted,
             dropped=dropped,
             rows=plan_items(items, accepted, self._algorithm.row_tokens, num_ranks),
-            references=[result.reference for result in accepted],
+            places=[result.place for result in accepted],
             shares=_gradient_shares(items, accepted),
         )
 
@@ -194,7 +193,7 @@ def plan_items(
     items: Sequence[Item], groups: Sequence[GroupResult], row_tokens: int, num_ranks: int
 ) -> list[list[list[Item]]]:
     """Rows of items for every rank, from the lengths in the summaries."""
-    lengths = [_trained_segments(groups[item.reference], item.trajectory)[item.segment][0] for item in items]
+    lengths = [_trained_segments(groups[item.group], item.trajectory)[item.segment][0] for item in items]
     return [[[items[number] for number in row] for row in rows] for rows in plan_rows(lengths, row_tokens, num_ranks)]
 
 
@@ -206,7 +205,7 @@ def _gradient_shares(items: Sequence[Item], groups: Sequence[GroupResult]) -> di
     """Each domain's share of Σ |advantage| · weight over loss tokens."""
     sums: dict[str, float] = defaultdict(float)
     for item in items:
-        result = groups[item.reference]
+        result = groups[item.group]
         num_trained = _trained_segments(result, item.trajectory)[item.segment][1]
         sums[result.summary.domain] += abs(item.advantage) * item.weight * num_trained
     total = sum(sums.values())

@@ -125,7 +125,7 @@ def _reinforce_once(run: Run, stage: StageConfig, collector: Collector) -> None:
         "train",
         lambda: run.trainers.train(
             batch.rows,
-            batch.references,
+            batch.places,
             _domain_index(run),
             config.algorithm.loss,
             loss_options(config.algorithm),
@@ -265,7 +265,7 @@ def _train_supervised(run: Run, stage: StageConfig, groups: list[GroupResult]) -
     items = [Item(number, number, 0, 0, 0.0, weight) for number, weight in enumerate(weights)]
     return run.trainers.train(
         plan_items(items, groups, config.algorithm.row_tokens, run.trainers.num_ranks),
-        [result.reference for result in groups],
+        [result.place for result in groups],
         _domain_index(run),
         "sft",
         LossOptions(),

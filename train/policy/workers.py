@@ -13,6 +13,7 @@ from typing import Any
 import ray
 from torch import Tensor
 
+from rollouts.pool import Place, fetch_groups
 from train.policy.losses import LossOptions
 from train.policy.packing import MicroBatch, Sample, build_row, pack, samples_from_trajectory, token_weights
 from train.policy.policy import Policy, PolicySettings
@@ -29,7 +30,7 @@ class Item:
     """One sample of a row: its number in the batch, where its tokens lie, its advantage, the weight of one token."""
 
     number: int
-    reference: int
+    group: int
     trajectory: int
     segment: int
     advantage: float
@@ -50,15 +51,15 @@ class TrainerActor:
     def train(
         self,
         rows: Sequence[Sequence[Item]],
-        references: Mapping[int, list[Any]],
+        places: Mapping[int, Place],
         domain_index: Mapping[str, int],
         loss: str,
         options: LossOptions,
         learning_rate: float,
         version: int,
     ) -> dict[str, float]:
-        """One optimiser step on this rank's rows; `references` maps a number to [object reference of a group]."""
-        groups = {number: ray.get(boxed[0]) for number, boxed in references.items()}
+        """One optimiser step on this rank's rows; `places` says where the groups that they name lie."""
+        groups = dict(zip(places, fetch_groups(list(places.values())), strict=True))
         batches = [build_row(*self._samples(row, groups), domain_index) for row in rows]
         return self._policy.train_step(batches, loss, options, learning_rate, version)
 
@@ -88,7 +89,7 @@ class TrainerActor:
     @staticmethod
     def _samples(row: Sequence[Item], groups: Mapping[int, Any]) -> tuple[list[Sample], list[float], list[int]]:
         samples = [
-            samples_from_trajectory(groups[item.reference].trajectories[item.trajectory], item.advantage)[item.segment]
+            samples_from_trajectory(groups[item.group].trajectories[item.trajectory], item.advantage)[item.segment]
             for item in row
         ]
         return samples, [item.weight for item in row], [item.number for item in row]
@@ -116,7 +117,7 @@ class TrainerGroup:
     def train(
         self,
         rows: Sequence[Sequence[Sequence[Item]]],
-        references: Sequence[Any],
+        places: Sequence[Place | None],
         domain_index: Mapping[str, int],
         loss: str,
         options: LossOptions,
@@ -126,10 +127,10 @@ class TrainerGroup:
         """One optimiser step; `rows[rank]` are that rank's rows.  Returns sums over the whole batch."""
         calls = []
         for actor, own in zip(self._actors, rows, strict=True):
-            needed = {item.reference for row in own for item in row}
-            # A reference inside a list is not fetched by Ray before the call: the rank fetches what it needs itself.
-            boxed = {number: [references[number]] for number in sorted(needed)}
-            calls.append(actor.train.remote(own, boxed, domain_index, loss, options, learning_rate, version))
+            needed = {item.group for row in own for item in row}
+            # A reference inside another object is not fetched by Ray before the call: the rank fetches what it needs.
+            own_places = {number: places[number] for number in sorted(needed)}
+            calls.append(actor.train.remote(own, own_places, domain_index, loss, options, learning_rate, version))
         metrics: dict[str, float] = _get(calls)[0]
         return metrics
 

@@ -1,0 +1,210 @@
+"""What the processes of `test_policy_stack` do: one policy after another on each rank, with everything seen kept.
+
+In: a folder with a tiny model, and the cases.  Out: one file a rank and process group, read by the test.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tests.integration.tiny import CHARACTERS
+from train.policy.losses import LossOptions
+from train.policy.packing import MicroBatch, Sample, pack, token_weights
+
+VERSION = 3
+LEARNING_RATE = 1e-3
+ROW_TOKENS = 120  # several rows a rank
+DOMAINS = {"a/x": 0, "b/y": 1}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One policy.  `extras`: also shards, the quantiser's values, a second step, and a step on a batch with NaN."""
+
+    name: str
+    expert_parallel: int = 2
+    zero_stage: int = 1
+    activation_checkpointing: bool = False
+    extras: bool = False
+
+
+def sequences(seed: int, count: int) -> list[Sample]:
+    """Made-up samples: a prompt, then trained tokens with the log-probs of an engine that was not quite this policy."""
+    rng = random.Random(seed)
+    samples = []
+    for number in range(count):
+        prompt, completion = rng.randrange(4, 20), rng.randrange(3, 30)
+        trained = [False] * prompt + [True] * completion
+        advantage = rng.gauss(0, 1)
+        samples.append(
+            Sample(
+                ids=[1, *(rng.randrange(*CHARACTERS) for _ in range(prompt + completion - 1))],
+                loss_mask=trained,
+                behaviour_logprobs=[rng.gauss(-6, 0.3) if flag else 0.0 for flag in trained],
+                versions=[VERSION if flag else -1 for flag in trained],
+                advantages=[advantage if flag else 0.0 for flag in trained],
+                domain=rng.choice(list(DOMAINS)),
+                tier="low",
+                task_id=f"t/{number}",
+                sample=number,
+                truncated=False,
+            )
+        )
+    return samples
+
+
+FIRST = (11, 14)
+SECOND = (12, 1)  # one sequence: the other rank gets a dummy
+
+
+def batches(batch: tuple[int, int], rank: int, world: int) -> list[MicroBatch]:
+    samples = sequences(*batch)
+    return pack(samples, token_weights(samples, "domain"), DOMAINS, ROW_TOKENS, world)[rank]
+
+
+def launch(work: Callable[..., dict[str, Any]], world: int, model_dir: Path, out: Path, *arguments: Any) -> list[Any]:
+    """Run `work` on `world` new processes; what each rank returned, in rank order."""
+    out.mkdir(parents=True)
+    torch.multiprocessing.spawn(_rank, (work, world, model_dir, out, arguments), nprocs=world)
+    return [torch.load(out / f"rank-{rank}.pt", weights_only=False) for rank in range(world)]
+
+
+def _rank(rank: int, work: Any, world: int, model_dir: Path, out: Path, arguments: tuple[Any, ...]) -> None:
+    os.environ["OMP_NUM_THREADS"] = "1"
+    found = work(rank, world, model_dir, out / "store", *arguments)
+    torch.save(found, out / f"rank-{rank}.pt")
+
+
+def make_policy(rank: int, world: int, model_dir: Path, store: Path, case: Case, preset: str = "qwen3_moe") -> Any:
+    from train.policy.policy import Policy, PolicySettings
+
+    settings = PolicySettings(
+        model_dir=str(model_dir),
+        dtype="float32",
+        device="cpu",
+        zero_stage=case.zero_stage,
+        expert_parallel=case.expert_parallel,
+        autoep_preset=preset,
+        quantise=True,
+        temperature=1.0,
+        activation_checkpointing=case.activation_checkpointing,
+        logit_chunk_tokens=64,
+        gradient_clip=1.0,
+        betas=(0.9, 0.95),
+        weight_decay=0.0,
+        init_file=str(store),
+        num_threads=1,
+    )
+    return Policy(settings, rank, world)
+
+
+def step(policy: Any, batch: tuple[int, int]) -> dict[str, float]:
+    rows = batches(batch, policy.rank, policy.world)
+    totals: dict[str, float] = policy.train_step(rows, "dppo", LossOptions(), LEARNING_RATE, VERSION)
+    return totals
+
+
+def train(rank: int, world: int, model_dir: Path, store: Path, cases: list[Case]) -> dict[str, Any]:
+    """Each case in turn (one process group serves them all); an exception is kept as its text."""
+    seen: dict[str, Any] = {}
+    for case in cases:
+        try:
+            seen[case.name] = _train(make_policy(rank, world, model_dir, store, case), case)
+        except Exception:
+            seen[case.name] = {"error": traceback.format_exc(limit=-6)}
+    return seen
+
+
+def _train(policy: Any, case: Case) -> dict[str, Any]:
+    seen: dict[str, Any] = {"names": policy.parameter_names()}
+    seen["logprobs"] = policy.logprobs(batches(FIRST, policy.rank, policy.world))
+    if case.extras:
+        seen["tensors"] = policy.shard("mxfp4")
+        seen["cached"] = cached_values(policy)
+    seen["totals"] = step(policy, FIRST)
+    seen["state"], seen["step"] = policy.read_state()
+    if case.extras:
+        seen["totals 2"] = step(policy, SECOND)
+        seen["state 2"], _ = policy.read_state()
+        seen["nan"] = nan_step(policy)
+        seen["state after nan"], _ = policy.read_state()
+        seen["weights after nan"] = weights(policy)
+    return seen
+
+
+def weights(policy: Any) -> dict[str, Tensor]:
+    """The working weights of this rank (not the masters)."""
+    return {name: parameter.detach().clone() for name, parameter in policy.engine.module.named_parameters()}
+
+
+def cached_values(policy: Any) -> dict[str, Tensor]:
+    """What this rank's experts compute with, by trainer name."""
+    return {
+        name: policy.quantiser._cache[id(parameter)].clone()
+        for name, parameter in policy.engine.module.named_parameters()
+        if id(parameter) in policy.quantiser._cache
+    }
+
+
+def nan_step(policy: Any) -> str:
+    """A step in which the last rank's first advantage is not a number; the error that this rank got."""
+    rows = batches(FIRST, policy.rank, policy.world)
+    if policy.rank == policy.world - 1:
+        rows[0].advantages[0] = float("nan")
+    try:
+        policy.train_step(rows, "dppo", LossOptions(), LEARNING_RATE, VERSION)
+    except FloatingPointError as error:
+        return str(error)
+    return ""
+
+
+def resume(rank: int, world: int, model_dir: Path, store: Path, cases: list[Case], state: Path) -> dict[str, Any]:
+    """Put a state into a new policy, read it back, and take the second step."""
+    saved = torch.load(state)
+    seen: dict[str, Any] = {}
+    for case in cases:
+        policy = make_policy(rank, world, model_dir, store, case)
+        policy.write_state(saved["state"], saved["step"])
+        back, count = policy.read_state()
+        seen[case.name] = {"state": back, "step": count, "weights": weights(policy)}
+        seen[case.name]["logprobs"] = policy.logprobs(batches(FIRST, rank, world))
+        seen[case.name]["totals 2"] = step(policy, SECOND)
+        seen[case.name]["state 2"], _ = policy.read_state()
+    return seen
+
+
+def refused(rank: int, world: int, model_dir: Path, store: Path) -> dict[str, str]:
+    """What is said of a preset of another architecture, and of a conversion that mixes up two experts."""
+    import deepspeed
+
+    case = Case(name="", expert_parallel=1)
+    honest = deepspeed.initialize
+
+    def swapped(**arguments: Any) -> Any:
+        made = honest(**arguments)
+        weight = made[0].module.model.layers[1].mlp.experts.w2
+        weight.data[[2, 3]] = weight.data[[3, 2]]
+        return made
+
+    seen = {"preset": _error(lambda: make_policy(rank, world, model_dir, store, case, preset="mixtral"))}
+    deepspeed.initialize = swapped
+    seen["swapped"] = _error(lambda: make_policy(rank, world, model_dir, store, case))
+    deepspeed.initialize = honest
+    return seen
+
+
+def _error(build: Callable[[], Any]) -> str:
+    try:
+        build()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
