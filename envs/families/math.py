@@ -76,9 +76,9 @@ def domains() -> list[Domain]:
         make_multiply(),
         make_compare(),
         make_digits(),
-        make_add("math/add-easy", high=9),
-        make_subtract("math/subtract-easy", high=12),
-        make_compare("math/compare-easy", high=19, close=2),
+        make_add("math/add-easy", high=19),
+        make_subtract("math/subtract-easy", high=19),
+        make_compare("math/compare-easy", high=99, close=2),
     ]
 
 
