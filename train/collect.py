@@ -65,7 +65,7 @@ class Collector:
         under another version than `version`.
         """
         wanted = self._algorithm.groups_per_step
-        tickets = self._mixture.refill_tickets(wanted // 2)
+        tickets = self._mixture.refill_tickets(wanted // 4)
         tickets += [self._mixture.next_ticket() for _ in range(wanted - len(tickets))]
         accepted: list[GroupResult] = []
         dropped: list[tuple[GroupResult, Outcome]] = []
