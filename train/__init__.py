@@ -3,3 +3,5 @@
 May import everything; `deepspeed` only inside `train/policy/`, `wandb` only in `train/tracking.py`.
 Start at `train.loop`.
 """
+
+import rollouts  # noqa: F401  # sets what Ray reads when it is imported

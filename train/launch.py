@@ -15,11 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
-# Ray on one machine listens on loopback only if this is set before it is imported, and then it cannot span machines.
-os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-
 import ray
+from ray._private import ray_constants
 
 from rewards.normalise import DomainStatistics
 from rollouts.episode import EpisodeLimits
@@ -54,6 +51,8 @@ def started_ray(config: Config, logs: Path) -> Iterator[None]:
 
     The logs of its workers are kept in `logs`.
     """
+    if os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] == "0" and ray_constants.ENABLE_RAY_CLUSTER:
+        raise RuntimeError("ray was imported before rollouts and train: it would listen on every network interface")
     temporary = tempfile.mkdtemp(prefix="jr-", dir="/tmp")
     if config.cluster.ray_port:
         os.environ["RAY_GCS_SERVER_PORT"] = str(config.cluster.ray_port)

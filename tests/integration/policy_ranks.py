@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import random
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from train.policy.packing import MicroBatch, Sample, pack, token_weights
 
 VERSION = 3
 LEARNING_RATE = 1e-3
+FIRST, SECOND = (11, 14), (12, 1)  # seed and number of sequences; with one sequence the other rank gets a dummy
 ROW_TOKENS = 120  # several rows a rank
 DOMAINS = {"a/x": 0, "b/y": 1}
 
@@ -60,10 +60,6 @@ def sequences(seed: int, count: int) -> list[Sample]:
             )
         )
     return samples
-
-
-FIRST = (11, 14)
-SECOND = (12, 1)  # one sequence: the other rank gets a dummy
 
 
 def batches(batch: tuple[int, int], rank: int, world: int) -> list[MicroBatch]:
@@ -114,14 +110,8 @@ def step(policy: Any, batch: tuple[int, int]) -> dict[str, float]:
 
 
 def train(rank: int, world: int, model_dir: Path, store: Path, cases: list[Case]) -> dict[str, Any]:
-    """Each case in turn (one process group serves them all); an exception is kept as its text."""
-    seen: dict[str, Any] = {}
-    for case in cases:
-        try:
-            seen[case.name] = _train(make_policy(rank, world, model_dir, store, case), case)
-        except Exception:
-            seen[case.name] = {"error": traceback.format_exc(limit=-6)}
-    return seen
+    """Each case in turn; one process group serves them all."""
+    return {case.name: _train(make_policy(rank, world, model_dir, store, case), case) for case in cases}
 
 
 def _train(policy: Any, case: Case) -> dict[str, Any]:
@@ -167,9 +157,8 @@ def nan_step(policy: Any) -> str:
     return ""
 
 
-def resume(rank: int, world: int, model_dir: Path, store: Path, cases: list[Case], state: Path) -> dict[str, Any]:
+def resume(rank: int, world: int, model_dir: Path, store: Path, cases: list[Case], saved: Any) -> dict[str, Any]:
     """Put a state into a new policy, read it back, and take the second step."""
-    saved = torch.load(state)
     seen: dict[str, Any] = {}
     for case in cases:
         policy = make_policy(rank, world, model_dir, store, case)
@@ -182,7 +171,12 @@ def resume(rank: int, world: int, model_dir: Path, store: Path, cases: list[Case
     return seen
 
 
-def refused(rank: int, world: int, model_dir: Path, store: Path) -> dict[str, str]:
+def alone(rank: int, world: int, model_dir: Path, store: Path, cases: list[Case]) -> dict[str, Any]:
+    """One rank with all experts, and afterwards what it refuses."""
+    return train(rank, world, model_dir, store, cases) | {"refused": _refused(rank, world, model_dir, store)}
+
+
+def _refused(rank: int, world: int, model_dir: Path, store: Path) -> dict[str, str]:
     """What is said of a preset of another architecture, and of a conversion that mixes up two experts."""
     import deepspeed
 
@@ -195,7 +189,7 @@ def refused(rank: int, world: int, model_dir: Path, store: Path) -> dict[str, st
         weight.data[[2, 3]] = weight.data[[3, 2]]
         return made
 
-    seen = {"preset": _error(lambda: make_policy(rank, world, model_dir, store, case, preset="mixtral"))}
+    seen = {"preset": _error(lambda: make_policy(rank, world, model_dir, store, case, preset="deepseek_v3"))}
     deepspeed.initialize = swapped
     seen["swapped"] = _error(lambda: make_policy(rank, world, model_dir, store, case))
     deepspeed.initialize = honest

@@ -1,11 +1,10 @@
-"""DeepSpeed with expert parallelism: every split of ranks and ZeRO stages trains the same model, to the bit where said.
+"""DeepSpeed with expert parallelism: every split over ranks and every ZeRO stage trains the same model.
 
-Each case runs in processes of its own, one a rank (`policy_ranks.py`), and hands back what rank 0 saw.
+The ranks are processes of their own (`policy_ranks.py`): one alone, two together, and two new ones that resume.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,36 +13,185 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.integration.policy_ranks import Case, launch, sequences
-from tests.integration.tiny import continuation_logprobs, decoded, masters, transformers_model, write_folder
+from tests.integration.policy_ranks import FIRST, Case, alone, batches, launch, resume, sequences, train
+from tests.integration.tiny import continuation_logprobs, masters, trained, transformers_model, write_folder
 from train.policy import mxfp4
 from train.weights import formats
-from train.weights.publish import assemble
+from train.weights.publish import assemble, make_shard
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
-LEARNING_RATE = 1e-3
-WORLDS = {
-    "one rank": Case(world=1, expert_parallel=1),
-    "two ranks": Case(world=2, expert_parallel=2),
-    "stage 2": Case(world=2, expert_parallel=2, zero_stage=2),
-    "stage 3": Case(world=2, expert_parallel=2, zero_stage=3),
-    "checkpointing": Case(world=2, expert_parallel=2, activation_checkpointing=True),
-}
+SEED = 1
+CASES = (
+    Case(name="two ranks", extras=True),
+    Case(name="stage 2", zero_stage=2),
+    Case(name="stage 3", zero_stage=3),
+    Case(name="checkpointing", activation_checkpointing=True),
+)
+RESUMED = (Case(name="two ranks"), Case(name="stage 3", zero_stage=3))
+Seen = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
 def model_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_folder(tmp_path_factory.mktemp("policy") / "model", seed=1)
+    return write_folder(tmp_path_factory.mktemp("policy") / "model", SEED)
 
 
 @pytest.fixture(scope="module")
-def runs(model_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[str, Any]]]:
-    """What each case saw, all started at the first use."""
-    root = tmp_path_factory.mktemp("ranks")
+def seen(model_dir: Path) -> list[Seen]:
+    """What each of two ranks saw, by case; the first also has `one rank` and `refused` of a rank alone."""
     with ThreadPoolExecutor(2) as executor:
-        futures = {
-            name: executor.submit(launch, case, "train", model_dir, root / name.replace(" ", "-"))
-            for name, case in WORLDS.items()
-        }
-        yield {name: future.result() for name, future in futures.items()}
+        pair = executor.submit(launch, train, 2, model_dir, model_dir.parent / "pair", list(CASES))
+        one = [Case(name="one rank", expert_parallel=1)]
+        single = executor.submit(launch, alone, 1, model_dir, model_dir.parent / "single", one)
+        found = pair.result()
+        return [found[0] | single.result()[0], found[1]]
+
+
+@pytest.fixture(scope="module")
+def resumed(model_dir: Path, seen: list[Seen]) -> list[Seen]:
+    """Two new ranks, put where the two ranks were after their first step."""
+    saved = {name: seen[0]["two ranks"][name] for name in ("state", "step")}
+    return launch(resume, 2, model_dir, model_dir.parent / "resumed", list(RESUMED), saved)
+
+
+def distance(left: Tensor, right: Tensor) -> float:
+    """Of two tensors, relative."""
+    return float((left - right).norm() / right.norm().clamp_min(1e-30))
+
+
+def assert_same(left: dict[str, Tensor], right: dict[str, Tensor]) -> None:
+    assert left.keys() == right.keys()
+    assert [name for name in left if not torch.equal(left[name], right[name])] == []
+
+
+@pytest.mark.parametrize("name", [case.name for case in CASES])
+def test_every_split_takes_the_same_step(seen: list[Seen], name: str) -> None:
+    """By value, F69 and DeepSpeed's issue 5618: loss, norm, the gradient of every parameter, and its update."""
+    one, other = seen[0]["one rank"], seen[0][name]
+    assert other["totals"]["loss"] == pytest.approx(one["totals"]["loss"], rel=1e-5)
+    assert other["totals"]["gradient_norm"] == pytest.approx(one["totals"]["gradient_norm"], rel=1e-5)
+    assert one["totals"]["gradient_norm"] > 1  # the clip at 1.0 is at work, over dense and expert parameters together
+    assert (
+        other["totals"]["tokens"] == one["totals"]["tokens"] == sum(item.num_loss_tokens for item in sequences(*FIRST))
+    )
+    assert other["state"].keys() == one["state"].keys() and other["step"] == one["step"] == 1
+    before = masters(SEED)
+    for parameter, old in before.items():
+        # After one step Adam's first moment is the clipped gradient times 1 - beta1.
+        gradient = f"{parameter}.exp_avg"
+        assert one["state"][gradient].norm() > 0
+        assert distance(other["state"][gradient], one["state"][gradient]) < 1e-5, parameter
+        update, expected = other["state"][parameter] - old, one["state"][parameter] - old
+        assert distance(update, expected) < 1e-3, parameter  # Adam divides tiny gradients by their own size
+        assert distance(other["state"][parameter], one["state"][parameter]) < 1e-5, parameter
+    clipped = sum(one["state"][f"{parameter}.exp_avg"].square().sum() for parameter in before).sqrt() / 0.1
+    assert float(clipped) == pytest.approx(1.0, rel=1e-4)
+
+
+def test_both_ranks_see_the_same(seen: list[Seen]) -> None:
+    for case in CASES:
+        assert seen[0][case.name]["totals"] == seen[1][case.name]["totals"]
+        assert_same(seen[0][case.name]["state"], seen[1][case.name]["state"])
+
+
+def by_sequence(seen: list[Seen], name: str, world: int) -> dict[int, list[float]]:
+    out: dict[int, list[float]] = {}
+    for rank in range(world):
+        for batch, values in zip(batches(FIRST, rank, world), seen[rank][name]["logprobs"], strict=True):
+            for sequence, value in zip(batch.sequence_ids.tolist(), values.tolist(), strict=True):
+                out.setdefault(sequence, []).append(value)
+    return out
+
+
+def test_the_forward_pass_is_that_of_transformers_on_dequantised_experts(seen: list[Seen]) -> None:
+    """Packed rows, AutoEP and fake quantisation at once, against one sequence at a time in transformers."""
+    model = transformers_model(trained(masters(SEED)))
+    unquantised = transformers_model(
+        {name: tensor.float() for name, tensor in formats.serve_all(masters(SEED), "bf16").items()}
+    )
+    pair, one = by_sequence(seen, "two ranks", 2), by_sequence(seen, "one rank", 1)
+    gaps, other_gaps = [], []
+    for number, sample in enumerate(sequences(*FIRST)):
+        first = sample.loss_mask.index(True)
+        parts = (sample.ids[:first], sample.ids[first:])
+        expected = continuation_logprobs(model, *parts)
+        for found in (pair[number], one[number]):
+            gaps += [abs(a - b) for a, b in zip(found, expected, strict=True)]
+        other = continuation_logprobs(unquantised, *parts)
+        other_gaps += [abs(a - b) for a, b in zip(pair[number], other, strict=True)]
+    assert max(gaps) < 1e-5
+    assert sum(other_gaps) / len(other_gaps) > 1e-2  # without quantisation it is another policy
+
+
+def test_shards_are_the_whole_policy_and_hold_what_the_trainer_computes_with(seen: list[Seen]) -> None:
+    ranks = [rank["two ranks"] for rank in seen]
+    names = ranks[0]["names"]
+    assert names == ranks[1]["names"]
+    expected = formats.expected_names(names, "mxfp4")
+    shards = [
+        make_shard(rank["tensors"], version=1, rank=number, num_ranks=2, expected=expected)
+        for number, rank in enumerate(ranks)
+    ]
+    tensors, _, _ = assemble(shards)
+    assert tensors.keys() == expected
+    served = formats.serve_all(masters(SEED), "mxfp4")
+    assert_same(tensors, served)
+    for first, rank in zip((0, 4), ranks, strict=True):
+        assert rank["cached"].keys() == {name for name, experts in names.items() if experts}
+        for name, values in rank["cached"].items():
+            for offset, value in enumerate(values):
+                own = formats.expert_name(name, first + offset)
+                packed = mxfp4.Packed(tensors[own], tensors[own + formats.SCALE_SUFFIX])
+                assert torch.equal(mxfp4.dequantise(packed), value), own
+
+
+def test_a_batch_with_nan_raises_on_every_rank_and_changes_no_weight(seen: list[Seen]) -> None:
+    for number, rank in enumerate(seen):
+        found = rank["two ranks"]
+        assert "loss is nan" in found["nan"] and "no weight was changed" in found["nan"]
+        assert_same(found["state after nan"], found["state 2"])
+        for name, weight in found["weights after nan"].items():
+            own = found["state 2"][name]
+            share = own.chunk(2)[number] if formats.is_expert(name) else own
+            assert torch.equal(weight, share), name
+
+
+def test_a_resumed_pair_goes_on_to_the_bit(seen: list[Seen], resumed: list[Seen]) -> None:
+    """F67, F89: what was written comes back, in masters, moments and working weights, and so does the next step."""
+    before = seen[0]["two ranks"]
+    for number, rank in enumerate(resumed):
+        found = rank["two ranks"]
+        assert found["step"] == before["step"] == 1
+        assert_same(found["state"], before["state"])
+        for name, weight in found["weights"].items():
+            own = before["state"][name]
+            assert torch.equal(weight, own.chunk(2)[number] if formats.is_expert(name) else own), name
+        assert found["totals 2"] == before["totals 2"]
+        assert_same(found["state 2"], before["state 2"])
+
+
+def test_a_state_of_stage_1_goes_on_in_stage_3(seen: list[Seen], resumed: list[Seen]) -> None:
+    before = seen[0]["two ranks"]
+    for rank, same_stage in zip(resumed, (rank["two ranks"] for rank in resumed), strict=True):
+        found = rank["stage 3"]
+        assert_same(found["state"], before["state"])
+        for left, right in zip(found["logprobs"], same_stage["logprobs"], strict=True):
+            assert torch.equal(left, right)
+        assert found["totals 2"]["gradient_norm"] == pytest.approx(before["totals 2"]["gradient_norm"], rel=1e-5)
+        for name, value in before["state 2"].items():
+            assert distance(found["state 2"][name], value) < 1e-5, name
+
+
+def test_a_rank_without_a_sequence_takes_part(seen: list[Seen]) -> None:
+    """F70: the second batch is one sequence; the other rank had a dummy, which counts for nothing."""
+    (sample,) = sequences(12, 1)
+    totals = seen[1]["two ranks"]["totals 2"]
+    assert totals["tokens"] == sample.num_loss_tokens and totals["sequences"] == 1
+    assert totals["gradient_norm"] > 0
+
+
+def test_what_computes_something_else_is_refused(seen: list[Seen]) -> None:
+    refused = seen[0]["refused"]
+    assert "conversion changes the model" in refused["swapped"] and "model.autoep_preset" in refused["swapped"]
+    assert "conversion changes the model" in refused["preset"] and "'deepseek_v3'" in refused["preset"]

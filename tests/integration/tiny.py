@@ -81,6 +81,13 @@ def decoded(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return formats.decode(formats.serve_all(weights, "mxfp4"))
 
 
+def trained(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What a trainer computes with: dequantised experts, everything else as the masters are, by serving name."""
+    experts = {name: tensor for name, tensor in decoded(weights).items() if ".experts." in name}
+    dense = {formats.dense_name(name): tensor for name, tensor in weights.items() if not formats.is_expert(name)}
+    return experts | dense
+
+
 @torch.no_grad()
 def continuation_logprobs(
     model: Any, prompt: Sequence[int], completion: Sequence[int], temperature: float = 1.0
