@@ -13,20 +13,20 @@ import asyncio
 import itertools
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import ray
 
 from envs.types import Split, Task
 from rollouts.engine import Completion, EngineFailure, TurnRequest
-from rollouts.group import Group, GroupSummary, summarise
+from rollouts.group import summarise
+from rollouts.objects import GroupResult, Place, fetch_groups, put_groups
 from rollouts.store import read_groups, write_groups
 from rollouts.vllm_engine import EngineServer, EngineSettings, VllmDriver
 from rollouts.worker import Assignment, EpisodeWorker, WorkerSettings
 
 # Reads shards, checks them and writes the engine's file: (shards, format, directory) -> Prepared.
-CHUNK_TRAJECTORIES = 16
 Prepare = Callable[[Sequence[Any], str], "Prepared"]
 
 
@@ -67,43 +67,6 @@ class PoolSettings:
     worker_environment: dict[str, str]
     start_seconds: float
     publish_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a group's tokens lie: item `position` of the list behind an object reference."""
-
-    reference: Any = field(repr=False)
-    position: int
-
-
-@dataclass(slots=True)
-class GroupResult:
-    """A group's numbers here, its tokens in the object store (no place where nobody will read them)."""
-
-    summary: GroupSummary
-    place: Place | None = None
-
-
-def put_groups(groups: Sequence[Group]) -> list[GroupResult]:
-    """Put groups into the object store, several small ones together: an object costs more than a short trajectory."""
-    results: list[GroupResult] = []
-    chunk: list[Group] = []
-    for number, group in enumerate(groups):
-        chunk.append(group)
-        full = sum(len(item.trajectories) for item in chunk) >= CHUNK_TRAJECTORIES
-        if full or number == len(groups) - 1:
-            reference = ray.put(chunk)
-            results += [GroupResult(summarise(item), Place(reference, place)) for place, item in enumerate(chunk)]
-            chunk = []
-    return results
-
-
-def fetch_groups(places: Sequence[Place]) -> list[Group]:
-    """The groups at these places, each object fetched once."""
-    unique = {place.reference: None for place in places}
-    lists = dict(zip(unique, ray.get(list(unique)), strict=True))
-    return [lists[place.reference][place.position] for place in places]
 
 
 class EngineActor:

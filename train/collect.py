@@ -16,7 +16,8 @@ from rewards.advantages import group_advantages, has_signal, per_fragment
 from rewards.normalise import DomainStatistics
 from rollouts.engine import EngineFailure
 from rollouts.mixture import Mixture, Outcome, Ticket, share_of
-from rollouts.pool import GroupResult, Place, RolloutPool
+from rollouts.objects import GroupResult, Place
+from rollouts.pool import RolloutPool
 from train.config import AlgorithmConfig
 from train.policy.packing import loss_token_weights, plan_rows
 from train.policy.workers import Item

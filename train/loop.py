@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rollouts.mixture import Mixture, Outcome
-from rollouts.pool import GroupResult
+from rollouts.objects import GroupResult
 from rollouts.store import file_name
 from train import checkpoint, metrics
 from train.canary import sample_canary
@@ -205,7 +205,10 @@ def loss_options(algorithm: AlgorithmConfig) -> LossOptions:
             hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}"
             raise ValueError(f"algorithm.options.{name}={value}: there is no such option{hint}")
     options: dict[str, Any] = dict(algorithm.options)
-    return LossOptions(**options)
+    try:
+        return LossOptions(**options)
+    except ValueError as error:
+        raise ValueError(f"algorithm.options: {error}") from error
 
 
 def learning_rate(stage: StageConfig, step: int) -> float:

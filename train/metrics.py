@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from rollouts.mixture import Mixture, Outcome
-from rollouts.pool import GroupResult
+from rollouts.objects import GroupResult
 from train.collect import StepBatch
 
 ACCEPTED = Outcome.ACCEPTED

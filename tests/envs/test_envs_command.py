@@ -24,7 +24,8 @@ def test_list_as_json_and_as_a_table(capsys: pytest.CaptureFixture[str]) -> None
         "licence": "Apache-2.0",
         "source": "jointrl",
     }
-    assert [row["name"] for row in rows] == ["tools/calculator", "tools/store"]
+    names = ["tools/calculator", "tools/calculator-easy", "tools/store", "tools/store-easy"]
+    assert [row["name"] for row in rows] == names
     assert main(["list", "*/sort"]) == 0
     assert "text/sort" in capsys.readouterr().out
 
@@ -94,7 +95,7 @@ def test_play(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
 def test_check_passes_and_reports(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "math/*", "--seeds", "15", "--json"]) == 0
     checks = json.loads(capsys.readouterr().out)
-    assert [check["name"].split("/")[0] for check in checks] == ["math"] * 5
+    assert [check["name"].split("/")[0] for check in checks] == ["math"] * 8
     assert all(check["problems"] == [] and check["gold_score"] == 1.0 for check in checks)
     assert all(check["constant_score"] <= 0.5 for check in checks)
 

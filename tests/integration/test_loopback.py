@@ -12,9 +12,6 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.integration.tiny import tiny_config
-from train.launch import process_environment, started_ray
-
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(180)]
 
 
@@ -64,14 +61,13 @@ def test_ray_is_never_imported_before_its_setting(first: str) -> None:
 
 
 def test_every_listener_is_on_loopback(tmp_path: Path) -> None:
-    import ray
+    # Here, and not above: Ray's workers import this module, and would import all that as well.
+    from tests.integration.tiny import tiny_config
+    from train.launch import process_environment, ray, started_ray
 
     with started_ray(tiny_config(), tmp_path / "logs"):
         options: dict[str, Any] = {"num_cpus": 0.5, "runtime_env": {"env_vars": process_environment(1)}}
-        actors = [
-            ray.remote(Member).options(**options).remote(str(tmp_path / "store"), rank)  # type: ignore[attr-defined]
-            for rank in range(2)
-        ]
+        actors = [ray.remote(Member).options(**options).remote(str(tmp_path / "store"), rank) for rank in range(2)]
         reports = ray.get([actor.report.remote() for actor in actors], timeout=120)
         assert [total for _, total in reports] == [2.0, 2.0]
         here = psutil.Process()

@@ -8,7 +8,7 @@ from envs.types import FinishReason, Message, Status, Task, Trajectory, Turn
 from rewards.score import scored
 from rollouts.engine import EngineFailure
 from rollouts.group import Group, summarise
-from rollouts.pool import GroupResult
+from rollouts.objects import GroupResult
 from train.collect import check_versions
 from train.fidelity import Fidelity, FidelityAlarm
 

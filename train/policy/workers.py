@@ -13,7 +13,7 @@ from typing import Any
 import ray
 from torch import Tensor
 
-from rollouts.pool import Place, fetch_groups
+from rollouts.objects import Place, fetch_groups
 from train.policy.losses import LossOptions
 from train.policy.packing import MicroBatch, Sample, build_row, pack, samples_from_trajectory, token_weights
 from train.policy.policy import Policy, PolicySettings
