@@ -65,16 +65,17 @@ def test_every_listener_is_on_loopback(tmp_path: Path) -> None:
     from tests.integration.tiny import tiny_config
     from train.launch import process_environment, ray, started_ray
 
+    here = psutil.Process()
+    before = set(here.children(recursive=True))
     with started_ray(tiny_config(), tmp_path / "logs"):
         options: dict[str, Any] = {"num_cpus": 0.5, "runtime_env": {"env_vars": process_environment(1)}}
         actors = [ray.remote(Member).options(**options).remote(str(tmp_path / "store"), rank) for rank in range(2)]
         reports = ray.get([actor.report.remote() for actor in actors], timeout=120)
         assert [total for _, total in reports] == [2.0, 2.0]
-        here = psutil.Process()
         tree = [here, *here.children(recursive=True)]
         # The actors' processes are Ray's, and those are children of this one.
         assert {pid for pid, _ in reports} <= {process.pid for process in tree}
         found = listeners(tree)
     assert {"raylet", "gcs_server"} <= {name for names in found.values() for name in names}
     assert {ip: names for ip, names in found.items() if not is_loopback(ip)} == {}
-    assert not [process for process in tree[1:] if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
+    assert psutil.wait_procs(set(tree[1:]) - before, timeout=10)[1] == []  # nothing of Ray's is left
