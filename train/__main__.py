@@ -74,7 +74,7 @@ def _guarded(composed: Composed, run_dir: Path, saved: Checkpoint | None) -> int
     except FidelityAlarm as alarm:
         print(f"error: fidelity alarm: {alarm}", file=sys.stderr)
         return ALARM
-    except (EngineFailure, TrainerFailure, EmptyBatch, FloatingPointError) as failure:
+    except (EngineFailure, TrainerFailure, EmptyBatch, FloatingPointError, StorageFailure) as failure:
         lines = [line for line in str(failure).splitlines() if line.strip()]
         print(f"error: {type(failure).__name__}: " + "\n".join(lines[:1] + lines[1:][-_SHOWN_LINES:]), file=sys.stderr)
         print(f"logs of all processes: {run_dir / 'logs'}", file=sys.stderr)
