@@ -85,7 +85,7 @@ def rewrite(folder: Path, change: Callable[[dict[str, Tensor]], None]) -> None:
     (folder / MANIFEST).write_text(json.dumps(manifest))
 
 
-FAULTS = {
+FAULTS: dict[Callable[[dict[str, Tensor]], None], str] = {
     flip_a_scale_byte: "1 wrong, first: model.layers.0.mlp.experts.2.up_proj.weight_scale differs",
     swap_two_experts: "4 wrong, first: model.layers.0.mlp.experts.0.gate_proj.weight differs",
     one_stale_shard: "6 wrong, first: model.layers.0.mlp.experts.3.down_proj.weight differs",
