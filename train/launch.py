@@ -197,9 +197,9 @@ def make_pool(config: Config, model_dir: Path, run_dir: Path) -> RolloutPool:
     return RolloutPool(settings, publish.prepare)
 
 
-def make_trainers(config: Config, model_dir: Path, run_dir: Path) -> TrainerGroup:
+def make_trainers(config: Config, model_dir: Path, rendezvous: Path) -> TrainerGroup:
+    """Trainer ranks, which find each other through the (new) file `rendezvous`; they are still starting."""
     trainer = config.cluster.trainer
-    rendezvous = Path(tempfile.mkdtemp(prefix="jr-store-", dir="/tmp")) / "store"
     settings = PolicySettings(
         model_dir=str(model_dir),
         dtype=trainer.dtype,
@@ -233,9 +233,13 @@ def launched(
     config = composed.config
     model_dir = prepare_model(config, run_dir / "model")
     check_model(config, model_dir)
-    with started_ray(config, run_dir / "logs"):
+    # In the run folder, which all of a run's nodes see, and new every time: a stale one would be joined.
+    with (
+        tempfile.TemporaryDirectory(prefix=".rendezvous-", dir=run_dir) as scratch,
+        started_ray(config, run_dir / "logs"),
+    ):
         pool = make_pool(config, model_dir, run_dir)
-        trainers = make_trainers(config, model_dir, run_dir)
+        trainers = make_trainers(config, model_dir, Path(scratch).resolve() / "store")
         trainers.wait_until_ready(config.cluster.engine.start_seconds)
         pool.wait_until_ready()
         wandb_mode = cast(WandbMode, config.tracking.wandb)
