@@ -83,13 +83,14 @@ class ChatRenderer:
         text_ids: list[int] = []
         calls: list[ToolCall] = []
         open_id, close_id = (self.structure[token] for token in TOOL_CALL)
+        last_close = len(ids) - 1 - ids[::-1].index(close_id) if close_id in ids else -1
         position = 0
         while position < len(ids):
             if ids[position] != open_id:
                 text_ids.append(ids[position])
                 position += 1
                 continue
-            end = ids.index(close_id, position) if close_id in ids[position:] else len(ids)
+            end = ids.index(close_id, position) if position < last_close else len(ids)
             raw = self._decode(ids[position + 1 : end])
             calls.append(
                 parse_tool_call(raw) if end < len(ids) else ToolCall("", {}, raw, error="the tool call is not closed")

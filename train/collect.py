@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from envs.domain import Domain
+from envs.domain import Domain, split_of
 from envs.types import Task
 from rewards.advantages import group_advantages, has_signal, per_fragment
 from rewards.normalise import DomainStatistics
@@ -177,6 +177,9 @@ def take_tasks(pool: RolloutPool, mixture: Mixture, tickets: Sequence[Ticket]) -
         by_index = {task.index: task for task in tasks}
         for ticket in own:
             found[ticket.number] = by_index[mixture.take_index(ticket, by_index.__contains__)]
+    for task in found.values():
+        # Evaluation looks at the other side of the same hash (`train.evaluate.check_held_out`).
+        assert task.split == "train" == split_of(task.prompt), f"{task.id} is held out, it may not be trained on"
     return [found[ticket.number] for ticket in tickets]
 
 

@@ -49,7 +49,7 @@ def domains() -> list[Domain]:
         make_and_or(),
         make_parity(),
         make_and_or("logic/and_or-easy", parts=2),
-        make_parity("logic/parity-easy", parts=2, high=99),
+        make_parity("logic/parity-easy", parts=3, high=99),
     ]
 
 

@@ -56,7 +56,6 @@ def domains() -> list[Domain]:
         make_max(),
         make_min(),
         make_sum(),
-        make_next("sequence/next-easy", high=60, step=2, low=3, most=3),
         make_max("sequence/max-easy", high=19, low=2, most=3),
         make_min("sequence/min-easy", high=19, low=2, most=3),
     ]

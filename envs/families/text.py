@@ -94,9 +94,10 @@ def domains() -> list[Domain]:
         make_upper(),
         make_dedupe(),
         make_reverse("text/reverse-easy", low=2, high=3),
-        make_count("text/count-easy", size=4, most=3),
-        make_last("text/last-easy", low=3, high=5, most=2),
-        make_upper("text/upper-easy", low=2, high=3),
+        make_sort("text/sort-easy", low=2, high=3),
+        make_last("text/last-easy", low=3, high=4, most=2),
+        make_upper("text/upper-easy", low=3, high=4),
+        make_dedupe("text/dedupe-easy", distinct=3, most=4),
     ]
 
 

@@ -154,7 +154,9 @@ SET = ToolSpec(
 )
 
 
-def make_store(name: str = "tools/store", *, keys: int = 3, key_size: int = 3, copies: float = 0.5) -> Domain:
+def make_store(
+    name: str = "tools/store", *, keys: int = 3, key_size: int = 3, copies: float = 0.5, digits: int = 3
+) -> Domain:
     """`get kap` -> call get, answer its value; `copy kap to muz` -> get, set, answer the value.
 
     What the store holds is not in the prompt.  A copy scores only where the calls really left the value at the new key.
@@ -162,7 +164,7 @@ def make_store(name: str = "tools/store", *, keys: int = 3, key_size: int = 3, c
 
     def generate(index: int) -> Draft:
         rng = rng_for(name, index)
-        contents = {_key(rng, key_size): str(rng.randint(100, 999)) for _ in range(keys)}
+        contents = {_key(rng, key_size): str(rng.randint(10 ** (digits - 1), 10**digits - 1)) for _ in range(keys)}
         source = rng.choice(sorted(contents))
         target = _fresh_key(rng, key_size, contents) if rng.random() < copies else ""
         question = f"copy {source} to {target}" if target else f"get {source}"
@@ -185,7 +187,7 @@ def make_store(name: str = "tools/store", *, keys: int = 3, key_size: int = 3, c
         verifier_id="store-replay@1",
         source=PROJECT,
         licence=LICENCE,
-        knobs={"keys": keys, "key_size": key_size, "copies": copies},
+        knobs={"keys": keys, "key_size": key_size, "copies": copies, "digits": digits},
     )
 
 
@@ -252,7 +254,7 @@ def domains() -> list[Domain]:
         make_calculator(),
         make_store(),
         make_calculator("tools/calculator-easy", low=0, high=9),
-        make_store("tools/store-easy", keys=2, key_size=2, copies=0.0),
+        make_store("tools/store-easy", keys=2, key_size=2, copies=0.0, digits=1),
     ]
 
 

@@ -21,7 +21,7 @@ def test_there_are_at_least_fourteen_with_two_tool_domains() -> None:
     assert len(TOY) >= 14
     with_tools = [name for name, domain in TOY.items() if domain.tools]
     assert with_tools == ["tools/calculator", "tools/calculator-easy", "tools/store", "tools/store-easy"]
-    assert len([name for name in TOY if name.endswith("-easy")]) == 14
+    assert len([name for name in TOY if name.endswith("-easy")]) == 12
 
 
 @each_toy_domain

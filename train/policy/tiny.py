@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer, decoders, models
+from tokenizers import AddedToken, Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 SPECIAL_TOKENS = (
@@ -28,6 +28,10 @@ SPECIAL_TOKENS = (
     "<tool_call>",
     "</tool_call>",
 )
+
+# What all tool calls have in common: spelt out, it would be nine tenths of a call, and of the loss on it.  They are text
+# like any other, so that a call may as well be sampled letter by letter.
+TOOL_CALL_TEXT = ('{"name":"', '","arguments":{"', '":"', '","', '"}}')
 
 # Every message ends with <|end|>, nothing is ever rewritten, so turn n+1 extends turn n token for token.  The
 # thinking tier is the second token of the conversation.
@@ -51,7 +55,8 @@ CHAT_TEMPLATE = (
 
 
 def build_tokenizer() -> PreTrainedTokenizerFast:
-    """One token a printable ASCII character, bytes for everything else, single tokens for structure.
+    """One token a printable ASCII character, bytes for everything else, single tokens for structure and for
+    `TOOL_CALL_TEXT`.
 
     Decoding is exact: characters are fused without spaces and byte tokens are put together again.
     """
@@ -69,6 +74,7 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
         clean_up_tokenization_spaces=False,
         model_max_length=1024,
     )
+    wrapped.add_tokens([AddedToken(text, special=False, normalized=False) for text in TOOL_CALL_TEXT])
     wrapped.chat_template = CHAT_TEMPLATE
     return wrapped
 

@@ -1,0 +1,115 @@
+"""What a user can do with a run: stop and go on, roll out only, train only, evaluate, export in the other format.
+
+Each command starts the whole stack, which takes most of a minute: all of this is `long`.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from train.__main__ import OK
+from train.checkpoint import load, newest
+from train.tracking import read_metrics
+
+pytestmark = [pytest.mark.stack, pytest.mark.long, pytest.mark.timeout(900)]
+
+ROOT = Path(__file__).resolve().parents[2]
+SMALL = (
+    "experiment=ci",
+    "export=[]",
+    "stage.cold_start.steps=20",
+    "stage.cold_start.probe_every=0",
+    "algorithm.groups_per_step=12",
+    "algorithm.group_size=8",
+    "evaluate.tasks_per_domain=8",
+    "checkpoint.canary_tokens=500",
+    "checkpoint.keep=9",
+)
+
+
+def run(module: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", module, *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == OK, done.stdout[-2000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A runs folder with `straight`: a short cold start and four policy-gradient steps that were never interrupted."""
+    folder = tmp_path_factory.mktemp("runs")
+    run("train", *SMALL, f"runs_dir={folder}", "name=straight", "stage.rl.steps=4")
+    return folder
+
+
+def numbers(run_dir: Path) -> list[dict[str, Any]]:
+    """All that was logged, less the clock."""
+    return [
+        {
+            "step": record["step"],
+            "metrics": {name: value for name, value in record["metrics"].items() if "/time/" not in name},
+            "series": record["series"],
+        }
+        for record in read_metrics(run_dir)
+    ]
+
+
+def test_stopped_and_resumed_is_to_the_bit_what_was_never_stopped(runs: Path) -> None:
+    arguments = (*SMALL, f"runs_dir={runs}", "name=resumed", "stage.rl.steps=4")
+    assert "to go on: python -m train" in run("train", *arguments, "stop_after=2")
+    assert "resuming from" in run("train", *arguments)
+    straight, resumed = newest(runs / "straight"), newest(runs / "resumed")
+    assert straight.path.name == resumed.path.name == "step-000024"
+    for ours, theirs in ((straight.masters, resumed.masters), (straight.moments, resumed.moments)):
+        assert ours.keys() == theirs.keys() and len(ours) > 100
+        assert [name for name in ours if not torch.equal(ours[name], theirs[name])] == []
+    for key in straight.run.keys() - {"seconds"}:
+        assert straight.run[key] == resumed.run[key], key
+    assert straight.canary == resumed.canary
+    assert numbers(runs / "straight") == numbers(runs / "resumed")
+
+
+def test_rollout_only_stores_groups_and_trains_nothing(runs: Path) -> None:
+    start = load(min((runs / "straight" / "checkpoints").glob("step-*")))
+    arguments = (*SMALL, f"runs_dir={runs}", "name=rollouts", f"resume={start.path}", "stage.rl.steps=2")
+    run("train", *arguments, "mode=rollout_only")
+    records = [record for record in read_metrics(runs / "rollouts") if "rl/reward/mean" in record["metrics"]]
+    assert len(records) == 2 and {record["step"] for record in records} == {start.run["version"]}
+    assert len(list((runs / "rollouts" / "trajectories").glob("step-*.parquet"))) == 2
+    assert not (runs / "rollouts" / "checkpoints").exists()
+
+
+def test_train_only_learns_from_stored_groups_what_the_run_learnt(runs: Path) -> None:
+    """Same start, same groups: the first step has the loss and gradient that it had when they were rolled out."""
+    start = load(min((runs / "straight" / "checkpoints").glob("step-*")))
+    trajectories = runs / "straight" / "trajectories"
+    arguments = (*SMALL, f"runs_dir={runs}", "name=offline", f"resume={start.path}", "stage.rl.steps=4", "steps=1")
+    run("train", *arguments, "mode=train_only", f"trajectories={trajectories}")
+    found, wanted = (
+        next(record["metrics"] for record in read_metrics(runs / name) if "rl/loss" in record["metrics"])
+        for name in ("offline", "straight")
+    )
+    for name in ("rl/loss", "rl/gradient_norm", "rl/tokens", "rl/reward/mean", "rl/fidelity/mismatch"):
+        assert found[name] == pytest.approx(wanted[name], rel=1e-6), name
+
+
+def test_evaluate_gives_the_accuracy_that_the_run_had(runs: Path) -> None:
+    text = run("train.evaluate", f"run={runs / 'straight'}")
+    document = json.loads((runs / "straight" / "evaluation-step-000024.json").read_text())
+    after = newest(runs / "straight").run["evaluations"]["after"]
+    assert document["scores"] == after["scores"]
+    assert f"{document['mean']:.4f}" in text
+
+
+def test_steps_ends_after_so_many_policy_gradient_steps(runs: Path) -> None:
+    start = load(min((runs / "straight" / "checkpoints").glob("step-*")))
+    run("train", *SMALL, f"runs_dir={runs}", "name=one", f"resume={start.path}", "steps=1")
+    assert newest(runs / "one").run["version"] == start.run["version"] + 1
