@@ -213,6 +213,11 @@ def _prepare_process(settings: PolicySettings, rank: int, world: int) -> None:
     torch.set_num_threads(settings.num_threads)
     if settings.device == "cpu":
         os.environ["DS_ACCELERATOR"] = "cpu"
+        # DeepSpeed would compile an operator for tensor-parallel inference here, which needs a compiler and leaves a
+        # 66 MiB file in shared memory; training never calls it.
+        import deepspeed.ops
+
+        deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_SIZE": str(world)}
     Path(settings.init_file).parent.mkdir(parents=True, exist_ok=True)
