@@ -32,7 +32,7 @@ missing_packages() { # prints Debian package names; $1 is the interpreter, or em
         packages+=(python3.11 python3.11-venv python3.11-dev)
     else
         "$python" -c 'import venv, ensurepip' 2>/dev/null || packages+=(python3.11-venv)
-        # DeepSpeed compiles its shared-memory collective at the first run: that needs Python.h, g++ and gcc.
+        # PyTorch compiles operators at the first run: that needs Python.h, g++ and gcc.
         "$python" -c 'import os, sysconfig; assert os.path.exists(sysconfig.get_path("include") + "/Python.h")' \
             2>/dev/null || packages+=(python3.11-dev)
     fi

@@ -176,7 +176,7 @@ def _compiler(probes: Probes) -> Row:
         return Row("compiler", "g++, ninja, Python.h", "ok")
     packages = {"g++": "g++", "ninja": "ninja-build", "Python.h": "python3.11-dev"}
     remedy = "apt-get install " + " ".join(packages[name] for name in missing)
-    return Row("compiler", f"no {', '.join(missing)}", "blocking", "DeepSpeed compiles an operator at start", remedy)
+    return Row("compiler", f"no {', '.join(missing)}", "blocking", "PyTorch compiles operators at start", remedy)
 
 
 def _sandbox(probes: Probes) -> Row:
