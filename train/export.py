@@ -12,6 +12,7 @@ import hashlib
 import json
 import shutil
 import sys
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,9 @@ def _fresh_engine(
 
     from rollouts.vllm_engine import EngineSettings, VllmDriver
 
+    # A run keeps the same engine's warnings in its logs; here they would bury the proof.
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    warnings.filterwarnings("ignore", category=FutureWarning, module="vllm")
     live = saved.run["engine"]
     os.environ |= {"OMP_NUM_THREADS": str(live["threads"]), "OMP_WAIT_POLICY": "PASSIVE", "VLLM_HOST_IP": "127.0.0.1"}
     engine_format = format if format == "bf16" else live["format"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
+import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
@@ -120,6 +121,7 @@ def build_model(
 def write_tiny_model(directory: Path, **sizes: float) -> None:
     """Write model and tokenizer as a Hugging Face folder (fp32: it becomes the master copy)."""
     model = build_model(**sizes)  # type: ignore[arg-type]
+    transformers.logging.disable_progress_bar()
     model.generation_config.eos_token_id = [model.config.eos_token_id]
     model.save_pretrained(directory)
     build_tokenizer().save_pretrained(directory)
