@@ -30,8 +30,8 @@ SPECIAL_TOKENS = (
     "</tool_call>",
 )
 
-# What all tool calls have in common: spelt out, it would be nine tenths of a call, and of the loss on it.  They are text
-# like any other, so that a call may as well be sampled letter by letter.
+# What all tool calls have in common: spelt out, it would be nine tenths of a call, and of the loss on it.  These are
+# text like any other, so that a call may as well be sampled letter by letter.
 TOOL_CALL_TEXT = ('{"name":"', '","arguments":{"', '":"', '","', '"}}')
 
 # Every message ends with <|end|>, nothing is ever rewritten, so turn n+1 extends turn n token for token.  The
