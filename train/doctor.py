@@ -30,6 +30,9 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+from envs import sandbox
+from envs.sandbox.bubblewrap import find_bwrap
+
 Verdict = Literal["ok", "lacking", "blocking"]
 
 # Name in the table -> distributions that provide it (the first one installed counts).
@@ -211,7 +214,7 @@ def _gpu(probes: Probes) -> Row:
 
 def probe(directory: Path) -> Probes:
     """Look at this machine; `directory` is where runs will be written."""
-    programs = {name: find_program(name) for name in PROGRAMS}
+    programs = {name: find_program(name) for name in PROGRAMS} | {"bwrap": find_bwrap()}
     return Probes(
         python=platform.python_version(),
         versions={name: _installed(distributions) for name, distributions in LIBRARIES.items()},
@@ -223,7 +226,7 @@ def probe(directory: Path) -> Probes:
         disk_gib=shutil.disk_usage(directory).free / 2**30,
         shared_memory_gib=shutil.disk_usage("/dev/shm").free / 2**30 if Path("/dev/shm").is_dir() else 0.0,
         python_header=(Path(sysconfig.get_path("include")) / "Python.h").exists(),
-        sandbox_error=_sandbox_error(programs["bwrap"]),
+        sandbox_error=sandbox.available() or None if programs["bwrap"] else None,
         gpus=_gpus(programs["nvidia-smi"]),
     )
 
@@ -268,13 +271,6 @@ def _free_memory(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
     if limit.exists() and used.exists() and limit.read_text().strip() != "max":
         available = min(available, int(limit.read_text()) - int(used.read_text()))
     return available
-
-
-def _sandbox_error(bwrap: str | None) -> str | None:
-    if bwrap is None:
-        return None
-    code, output = _ask([bwrap, "--ro-bind", "/", "/", "--unshare-all", "true"])
-    return None if code == 0 else output.strip() or f"exit code {code}"
 
 
 def _gpus(nvidia_smi: str | None) -> tuple[str, ...]:

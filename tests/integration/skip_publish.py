@@ -22,5 +22,5 @@ def publish_once(pool: RolloutPool, version: int, shards: Any) -> Any:
 
 
 if __name__ == "__main__":
-    RolloutPool.publish = publish_once  # type: ignore[method-assign]
+    RolloutPool.publish = publish_once  # type: ignore[method-assign, assignment]
     sys.exit(main(sys.argv[1:]))

@@ -32,7 +32,7 @@ def class_of(hint: object) -> str | None:
     """The config class behind an annotation: itself, or the values of a dict of it."""
     for candidate in (hint, *typing.get_args(hint)):
         if getattr(candidate, "__name__", "") in CLASSES:
-            return str(candidate.__name__)  # type: ignore[attr-defined]
+            return str(candidate.__name__)
     return None
 
 

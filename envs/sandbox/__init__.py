@@ -1,0 +1,118 @@
+"""The sandbox: nothing that a model writes runs outside of it.
+
+    run(argv, files=…)              a program that a model wrote: its own bubblewrap, gone afterwards
+    call("package.module:function") our own verifier on a model's answer: a fork in a server in a bubblewrap
+    available()                     "" or why no sandbox works here; then domains that need one refuse to load
+
+Both block, bound how many run at once, and may be used from several threads; `run_async` and `call_async` from asyncio.
+There is no unprotected way: without a sandbox they raise SandboxDown.  What is enforced: docs/security.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import functools
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from envs.sandbox.bubblewrap import PYTHON, WORK, Bubblewrap
+from envs.sandbox.forkserver import ForkServers
+from envs.sandbox.limits import (
+    Limits,
+    Permissions,
+    Result,
+    SandboxDown,
+    SandboxError,
+    SandboxFailed,
+    SandboxTimeout,
+)
+
+__all__ = [
+    "PYTHON",
+    "WORK",
+    "Limits",
+    "Permissions",
+    "Result",
+    "SandboxDown",
+    "SandboxError",
+    "SandboxFailed",
+    "SandboxTimeout",
+    "available",
+    "call",
+    "call_async",
+    "run",
+    "run_async",
+]
+
+CONCURRENCY = max(2, os.cpu_count() or 1)
+
+
+@functools.cache
+def provider() -> Bubblewrap:
+    return Bubblewrap()
+
+
+@functools.cache
+def available() -> str:
+    """Empty where the sandbox works here, else why not and what to do.  Asked once a process."""
+    return provider().why_not()
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    files: Mapping[str, str | bytes] | None = None,
+    stdin: bytes = b"",
+    limits: Limits | None = None,
+    permissions: Permissions | None = None,
+) -> Result:
+    """A program with all it starts, in /work, where `files` lie read-only.  Never raises on what the program does.
+
+    Example: ``run([PYTHON, "-I", "-S", "main.py"], files={"main.py": "print(1)"}).stdout == b"1\\n"``
+
+    Raises SandboxDown where no sandbox works, PermissionError for a command that is not permitted.
+    """
+    _require()
+    with _programs():
+        return provider().run(argv, files=files, stdin=stdin, limits=limits, permissions=permissions)
+
+
+def call(function: str, *arguments: Any, limits: Limits | None = None) -> Any:
+    """`function` ("package.module:name", ours or a user's family's) on JSON-able arguments, in a killable process.
+
+    The result is JSON, of finite numbers.  Raises SandboxTimeout and SandboxFailed for what the job did, SandboxDown
+    where the sandbox or the import is to blame.
+    """
+    _require()
+    with _servers().server() as server:
+        return server.call(function, arguments, limits or Limits())
+
+
+async def run_async(argv: Sequence[str], **options: Any) -> Result:
+    """`run` beside an event loop."""
+    return await asyncio.to_thread(functools.partial(run, argv, **options))
+
+
+async def call_async(function: str, *arguments: Any, limits: Limits | None = None) -> Any:
+    """`call` beside an event loop."""
+    return await asyncio.to_thread(functools.partial(call, function, *arguments, limits=limits))
+
+
+def _require() -> None:
+    if available():
+        raise SandboxDown(available())
+
+
+@functools.cache
+def _programs() -> threading.BoundedSemaphore:
+    return threading.BoundedSemaphore(CONCURRENCY)
+
+
+@functools.cache
+def _servers() -> ForkServers:
+    servers = ForkServers(provider(), CONCURRENCY)
+    atexit.register(servers.close)
+    return servers
