@@ -69,7 +69,7 @@ def test_stopped_and_resumed_is_to_the_bit_what_was_never_stopped(runs: Path) ->
     straight, resumed = newest(runs / "straight"), newest(runs / "resumed")
     assert straight.path.name == resumed.path.name == "step-000024"
     for ours, theirs in ((straight.masters, resumed.masters), (straight.moments, resumed.moments)):
-        assert ours.keys() == theirs.keys() and len(ours) > 100
+        assert ours.keys() == theirs.keys() and len(ours) > 20
         assert [name for name in ours if not torch.equal(ours[name], theirs[name])] == []
     for key in straight.run.keys() - {"seconds"}:
         assert straight.run[key] == resumed.run[key], key
