@@ -55,6 +55,7 @@ class Domain:
     - `score(task, trajectory)`: a `Score` in `score_range`; never raises on what a model can write.
     - `gold(task, messages)`: the next assistant message of a policy that scores the maximum, given the messages
       after the prompt so far.  It is also the source of demonstrations.
+    - `needs_sandbox`: tasks or verdicts are made in the sandbox; refused in a mix where none works.
     - `num_distinct`: None when unbounded, else an upper bound of distinct prompts.
     """
 
@@ -74,6 +75,7 @@ class Domain:
     licence: str
     knobs: Mapping[str, Any] = field(default_factory=dict)
     permissions: tuple[str, ...] = ()
+    needs_sandbox: bool = False
 
     def __post_init__(self) -> None:
         low, high = self.score_range

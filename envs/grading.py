@@ -41,7 +41,11 @@ def grade_function(
     SandboxDown where no sandbox works.
     """
     job = json.dumps({"name": name, "arguments": [list(arguments) for arguments, _ in cases]})
-    files: dict[str, str | bytes] = {"harness.py": HARNESS, "solution.py": code.encode("utf-8", "replace"), "job.json": job}
+    files: dict[str, str | bytes] = {
+        "harness.py": HARNESS,
+        "solution.py": code.encode("utf-8", "replace"),
+        "job.json": job,
+    }
     result = sandbox.run([PYTHON, "-I", "-S", "harness.py"], files=files, limits=limits)
     if result.exit_code == 127:
         raise SandboxDown(f"Python does not start in the sandbox: {result.stderr[-200:].decode(errors='replace')}")

@@ -21,6 +21,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from envs import sandbox
 from envs.domain import Domain
 from envs.families import all_domains, with_families
 from rollouts.mix import Mix, Rule, parse_mix_arguments, resolve, rules_of
@@ -57,6 +58,8 @@ def compose_run(arguments: Sequence[str]) -> Composed:
         # Hydra takes any key with a plus sign; a key that nobody reads is an error here.
         if argument.startswith("+") and (unknown := _unknown_key(argument)):
             raise ValueError(unknown)
+    # A family of one's own is always a new key: Hydra's sign for that may be left out.
+    rest = [f"++{argument}" if argument.startswith("families.") else argument for argument in rest]
     composed = _composed(_compose(rest), command_rules)
     composed.arguments = list(arguments)
     return composed
@@ -93,7 +96,19 @@ def _mix(config: Config, stage: StageConfig, name: str, domains: dict[str, Domai
     rules = rules_of(stage.families, stage.domains, f"stage.{name}")
     rules = rules or rules_of(config.mix.families, config.mix.domains, "conf/mix")
     groups = stage.samples_per_step if stage.kind == "sft" else config.algorithm.groups_per_step
-    return resolve(families, [*rules, *more], groups_per_step=groups, seed=config.seed)
+    mix = resolve(families, [*rules, *more], groups_per_step=groups, seed=config.seed)
+    _check_sandbox([domains[domain] for domain, weight in mix.weights.items() if weight])
+    return mix
+
+
+def _check_sandbox(drawn: Sequence[Domain]) -> None:
+    """Domains that need a sandbox are refused where none works, never run without."""
+    needy = [domain.name for domain in drawn if domain.needs_sandbox]
+    if needy and sandbox.available():
+        raise ValueError(
+            f"mix.domains.{needy[0]}: {len(needy)} of the mix's domains need a sandbox, and none works here\n"
+            f"{sandbox.available()}\nor leave them out: " + " ".join(f"'~mix.domains.{name}'" for name in needy[:20])
+        )
 
 
 def _compose(arguments: list[str]) -> DictConfig:

@@ -25,8 +25,10 @@ from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
+from envs import sandbox
 from envs.domain import Domain, Draft, Family
 from envs.questions import final_answer
+from envs.sandbox import Limits, SandboxDown, SandboxFailed, SandboxTimeout
 from envs.types import Message, Status, Task, Trajectory
 from rewards.score import Score, scored, unscored
 
@@ -37,6 +39,7 @@ FULL_SCORE = 0.99  # of the dataset's own scorer
 MOST_PARTIAL = 0.9  # partial credit never comes near full credit
 LEAST_PARTIAL = 0.1  # below lie the consolation points for any text at all
 CACHED_ENTRIES = 512
+INSIDE = "envs.families.reasoning_gym_inside"
 
 # (dataset, exception type) -> how often its scorer raised on a model's answer.
 SCORER_FAILURES: Counter[tuple[str, str]] = Counter()
@@ -44,7 +47,8 @@ SCORER_FAILURES: Counter[tuple[str, str]] = Counter()
 # Rules: `text` equal up to white space; `word` also up to case; `number` equal as plain decimals; `numbers` equal as a
 # list of plain decimals; `roots` as `numbers`, each within 0.001; `ratio` a decimal or fraction, nearly equal; `roles`
 # equal as a set of "X is a Y"; `json` equal as JSON; `own` the dataset's own scorer; `partial` its own partial credit,
-# for answers no longer than the reference.
+# for answers no longer than the reference; `sandbox` its own scorer, which executes the answer and so runs in the
+# sandbox, on answers made of what `ALLOWED` lets through.
 DATASETS: dict[str, str] = {
     "ab": "text",
     "acre": "text",
@@ -56,6 +60,7 @@ DATASETS: dict[str, str] = {
     "basic_arithmetic": "number",
     "bf": "text",
     "binary_alternation": "number",
+    "binary_matrix": "sandbox",
     "bitwise_arithmetic": "own",
     "caesar_cipher": "text",
     "calendar_arithmetic": "word",
@@ -66,6 +71,7 @@ DATASETS: dict[str, str] = {
     "complex_arithmetic": "own",
     "count_bits": "number",
     "count_primes": "number",
+    "countdown": "sandbox",
     "course_schedule": "word",
     "cryptarithm": "own",
     "decimal_arithmetic": "own",
@@ -82,6 +88,8 @@ DATASETS: dict[str, str] = {
     "graph_color": "own",
     "group_anagrams": "own",
     "gsm_symbolic": "number",
+    "intermediate_integration": "sandbox",
+    "isomorphic_strings": "word",
     "jugs": "own",
     "kakurasu": "own",
     "knights_knaves": "roles",
@@ -96,6 +104,7 @@ DATASETS: dict[str, str] = {
     "maze": "text",
     "mini_sudoku": "partial",
     "modulo_grid": "text",
+    "n_queens": "sandbox",
     "needle_haystack": "word",
     "number_filtering": "text",
     "number_format": "own",
@@ -105,11 +114,14 @@ DATASETS: dict[str, str] = {
     "palindrome_partitioning": "own",
     "path_star": "text",
     "polynomial_equations": "roots",
+    "polynomial_multiplication": "sandbox",
     "pool_matrix": "own",
     "power_function": "own",
     "prime_factorization": "own",
     "products": "number",
+    "puzzle24": "sandbox",
     "quantum_lock": "own",
+    "ransom_note": "word",
     "rearc": "text",
     "rectangle_count": "number",
     "rotate_matrix": "text",
@@ -120,8 +132,11 @@ DATASETS: dict[str, str] = {
     "shortest_path": "own",
     "simple_equations": "number",
     "simple_geometry": "number",
+    "simple_integration": "sandbox",
     "sokoban": "own",
     "spell_backward": "word",
+    "spiral_matrix": "sandbox",
+    "string_insertion": "sandbox",
     "string_manipulation": "text",
     "string_splitting": "text",
     "string_synthesis": "text",
@@ -131,27 +146,14 @@ DATASETS: dict[str, str] = {
     "time_intervals": "text",
     "tower_of_hanoi": "own",
     "tsumego": "word",
+    "word_ladder": "own",
     "word_sequence_reversal": "text",
     "word_sorting": "partial",
     "zebra_puzzles": "word",
 }
 
-_EXECUTES = "its scorer executes the answer as code, and hangs on 9**9**9**9"
-_HASH_SEED = "its tasks depend on PYTHONHASHSEED"
 EXCLUDED: dict[str, str] = {
-    "binary_matrix": _EXECUTES,
-    "spiral_matrix": _EXECUTES,
-    "string_insertion": _EXECUTES,
-    "n_queens": _EXECUTES,
-    "countdown": _EXECUTES,
-    "puzzle24": _EXECUTES,
-    "simple_integration": _EXECUTES,
-    "intermediate_integration": _EXECUTES,
-    "polynomial_multiplication": f"{_EXECUTES}; {_HASH_SEED}",
-    "isomorphic_strings": _HASH_SEED,
-    "ransom_note": _HASH_SEED,
-    "word_ladder": _HASH_SEED,
-    "knight_swap": f"{_HASH_SEED}; its levels fail an assertion",
+    "knight_swap": "its levels fail an assertion, and its tasks depend on PYTHONHASHSEED",
     "codeio": "it executes packaged code when it makes a task, and tasks depend on the order of access",
     "boxnet": "it ships no solution, and its scorer raises on valid JSON",
     "rush_hour": "it ships no solution",
@@ -159,8 +161,28 @@ EXCLUDED: dict[str, str] = {
     "composite": "it is a mixture of the others; mixing is the run's task",
 }
 
+# Nothing else may reach a scorer that executes it: neither a name to call nor a way to make one.  What is left can only
+# take time, which the sandbox bounds.
+ALLOWED: dict[str, re.Pattern[str]] = {
+    "binary_matrix": re.compile(r"[0-9\s,\[\]]+"),
+    "countdown": re.compile(r"[0-9\s()*+/-]+"),
+    "intermediate_integration": re.compile(
+        r"(?:[0-9\s()*+/.,^-]|\b(?:C|x|Integral|a?(?:sin|cos|tan)|(?:sin|cos|tan)h|exp|log|sqrt|pi|E)\b)+"
+    ),
+    "n_queens": re.compile(r"[Q_\s]+"),
+    "polynomial_multiplication": re.compile(r"(?:[0-9\s()*+^-]|\b[xyz]\b)+"),
+    "puzzle24": re.compile(r"[0-9\s()*+/-]+"),
+    "simple_integration": re.compile(r"(?:[0-9\s()*+/.^-]|\b[CXxYy]\b)+"),
+    "spiral_matrix": re.compile(r"[0-9\s,\[\]-]+"),
+    "string_insertion": re.compile(r"[A-E\s,'\"\[\]]+"),
+}
+# Their tasks depend on PYTHONHASHSEED: made in the sandbox, where it is 0 for everybody.
+HASH_SEEDED = {"isomorphic_strings", "polynomial_multiplication", "ransom_note", "word_ladder"}
+SCORER_LIMITS = Limits(wall_seconds=2.0, cpu_seconds=2.0, memory_mib=512)
+TASK_LIMITS = Limits(wall_seconds=20.0, cpu_seconds=20.0, memory_mib=1024)
+
 # These build all their tasks at construction; an index beyond the size repeats a task.
-EAGER_SIZES = {"acre": 2_000, "list_functions": 100_000, "gsm_symbolic": 100_000}
+EAGER_SIZES = {"acre": 2_000, "list_functions": 100_000, "gsm_symbolic": 100_000, "word_ladder": 1_000}
 ENDLESS_SIZE = 10**9
 
 GOLD_FROM_METADATA: dict[str, Callable[[Mapping[str, Any]], str]] = {
@@ -190,7 +212,7 @@ _MODEL_CAUSED = (
 # ---- tasks ----------------------------------------------------------------------------------------------------------
 
 
-class _Source:
+class Source:
     """One configured dataset: built at first use, entries cached, and the same entry for an index in any order."""
 
     def __init__(self, dataset: str, seed: int, config: Mapping[str, Any]):
@@ -202,7 +224,7 @@ class _Source:
 
     @functools.cached_property
     def dataset(self) -> Any:
-        with _isolated(self.seed):
+        with isolated(self.seed):
             import reasoning_gym
 
             return reasoning_gym.create_dataset(self.name, seed=self.seed, size=self.size, **self._config)
@@ -212,13 +234,32 @@ class _Source:
         if index in self._entries:
             self._entries.move_to_end(index)
             return self._entries[index]
-        dataset = self.dataset
-        with _isolated(self.seed + index):
-            entry: dict[str, Any] = dataset[index]
+        entry = self._made(index)
         self._entries[index] = entry
         if len(self._entries) > CACHED_ENTRIES:
             self._entries.popitem(last=False)
         return entry
+
+    def _made(self, index: int) -> dict[str, Any]:
+        if self.name in HASH_SEEDED:
+            made: dict[str, Any] = sandbox.call(
+                f"{INSIDE}:make_entry", self.name, self.seed, self._config, index, limits=TASK_LIMITS
+            )
+            return made
+        dataset = self.dataset
+        with isolated(self.seed + index):
+            entry: dict[str, Any] = dataset[index]
+        return entry
+
+    def judged(self, answer: str, entry: Mapping[str, Any]) -> float:
+        """The dataset's own score of an answer, in this process."""
+        with isolated(self.seed):
+            return float(self.dataset.score_answer(answer, entry))
+
+    def judged_outside(self, answer: str, entry: Mapping[str, Any]) -> float:
+        """The same in the sandbox; raises SandboxError."""
+        arguments = (self.name, self.seed, self._config, dict(entry), answer)
+        return float(sandbox.call(f"{INSIDE}:judge", *arguments, limits=SCORER_LIMITS))
 
     def gold(self, index: int) -> str:
         entry = self.entry(index)
@@ -227,17 +268,17 @@ class _Source:
         return str(entry["answer"]).strip()
 
 
-_SOURCES: dict[str, _Source] = {}
+_SOURCES: dict[str, Source] = {}
 
 
-def _source(dataset: str, seed: int, config: Mapping[str, Any]) -> _Source:
+def _source(dataset: str, seed: int, config: Mapping[str, Any]) -> Source:
     """One source a process for each configuration: some take two seconds to build."""
     key = json.dumps([dataset, seed, dict(config)], sort_keys=True)
-    return _SOURCES.setdefault(key, _Source(dataset, seed, config))
+    return _SOURCES.setdefault(key, Source(dataset, seed, config))
 
 
 @contextlib.contextmanager
-def _isolated(seed: int) -> Iterator[None]:
+def isolated(seed: int) -> Iterator[None]:
     """Silence, and the global random streams seeded here and restored after.
 
     `list_functions` draws from `random`, `pool_matrix` reseeds `numpy.random`; neither may depend on, or disturb, what
@@ -286,6 +327,7 @@ def make(dataset: str, *, name: str = "", seed: int = SEED, **config: Any) -> Do
         source=SOURCE,
         licence="Apache-2.0",
         knobs={"seed": seed, **config},
+        needs_sandbox=rule == "sandbox" or dataset in HASH_SEEDED,
     )
 
 
@@ -303,7 +345,7 @@ def extract_answer(text: str) -> str:
     return (text[start + len("<answer>") : end] if start >= 0 else text).strip()
 
 
-def _score(source: _Source, rule: str, task: Task, trajectory: Trajectory) -> Score:
+def _score(source: Source, rule: str, task: Task, trajectory: Trajectory) -> Score:
     if trajectory.status is Status.FAILED:
         return unscored(trajectory.error or "the episode failed")
     text = final_answer(trajectory)
@@ -314,23 +356,29 @@ def _score(source: _Source, rule: str, task: Task, trajectory: Trajectory) -> Sc
         return scored(0.0)
     if rule in COMPARISONS:
         return scored(float(COMPARISONS[rule](answer, task.reference)))
-    value = _own_score(source, task, answer)
+    try:
+        value = _own_score(source, rule, task, answer)
+    except SandboxDown as problem:
+        return unscored(str(problem))
     if value >= FULL_SCORE:
         return scored(1.0)
     earns_part = rule == "partial" and value >= LEAST_PARTIAL and len(answer) <= len(task.reference)
     return scored(min(value, MOST_PARTIAL) if earns_part else 0.0)
 
 
-def _own_score(source: _Source, task: Task, answer: str) -> float:
-    """The dataset's own verdict in [0, 1]; 0 where its scorer raises on something other than the gold."""
+def _own_score(source: Source, rule: str, task: Task, answer: str) -> float:
+    """The dataset's own verdict in [0, 1]; 0 where its scorer raises on something other than the gold.
+
+    Raises SandboxDown where the scorer needs a sandbox and that does not work.
+    """
     is_gold = answer == task.reference
     if not is_gold and _is_hostile(source.name, answer):
         return 0.0
     entry = source.entry(task.index)
+    judged = source.judged_outside if rule == "sandbox" else source.judged
     try:
-        with _isolated(source.seed):
-            value = float(source.dataset.score_answer(answer, entry))
-    except _MODEL_CAUSED as problem:
+        value = judged(answer, entry)
+    except (*_MODEL_CAUSED, SandboxTimeout, SandboxFailed) as problem:
         if is_gold:
             raise
         SCORER_FAILURES[source.name, type(problem).__name__] += 1
@@ -339,6 +387,8 @@ def _own_score(source: _Source, task: Task, answer: str) -> float:
 
 
 def _is_hostile(dataset: str, answer: str) -> bool:
+    if dataset in ALLOWED and not ALLOWED[dataset].fullmatch(answer):
+        return True
     extra = _HOSTILE.get(dataset)
     return bool(_HOSTILE_NUMBER.search(answer) or (extra and extra.search(answer)))
 

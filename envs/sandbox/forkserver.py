@@ -80,7 +80,8 @@ class ForkServer:
             return
         self.close()
         binds, path = _binds(self._extra)
-        argv = [PYTHON, "-I", "-S", f"{PROJECT}/envs/sandbox/server.py", *path]
+        # Not `-I`: the environment is the sandbox's own, and its PYTHONHASHSEED has to count.
+        argv = [PYTHON, "-P", "-s", "-S", f"{PROJECT}/envs/sandbox/server.py", *path]
         started = self._provider.started(argv, {}, None, SERVER_LIMITS, Permissions(), binds)
         self._process = self._stack.enter_context(started)
         if self._exchange(b"", START_SECONDS) != {"status": "ready"}:

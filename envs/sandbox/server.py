@@ -112,6 +112,6 @@ def read_answer(source: int, wall_seconds: float) -> tuple[bytes, bool]:
 
 
 if __name__ == "__main__":
-    # `-I` keeps the folder of this script off the path; what to import from is said on the command line.
+    # `-P` keeps the folder of this script off the path; what to import from is said on the command line.
     sys.path[:0] = sys.argv[1:]
     main()

