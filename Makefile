@@ -6,7 +6,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup toy doctor test lint unit integration ci-run test-long clean
+.PHONY: help setup toy doctor test lint unit domains integration ci-run test-long clean
 
 help:  ## print this
 	@grep -hE '^[a-z-]+:.*  ## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*  ## /\1\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -20,7 +20,7 @@ toy: setup  ## train the toy run end to end on this machine's CPU
 doctor: setup  ## what this machine has, what it lacks, and what that costs
 	$(PYTHON) -m train.doctor
 
-test: lint unit integration ci-run  ## all that continuous integration checks
+test: lint unit domains integration ci-run  ## all that continuous integration checks
 
 lint: setup  ## ruff and mypy
 	$(PYTHON) -m ruff check
@@ -29,6 +29,9 @@ lint: setup  ## ruff and mypy
 
 unit: setup  ## tests without vLLM, DeepSpeed and Ray runs
 	$(PYTEST) tests --ignore=tests/integration
+
+domains: setup  ## every domain keeps its promise, on a few tasks each
+	$(PYTHON) -m envs check --seeds 3
 
 integration: setup  ## tests with the real stack
 	$(PYTEST) tests/integration

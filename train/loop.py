@@ -233,7 +233,13 @@ def _finish_step(
     run.stage_step += 1
     seconds = time.perf_counter() - began
     numbers |= {"time/step_seconds": seconds, "time/tokens_per_second": tokens / seconds}
-    run.tracker.log(run.version, {f"{run.stage}/{name}": value for name, value in numbers.items()}, series)
+    # What changed nothing has no version of its own, and may not write over the step that has.
+    step, prefix = run.version, run.stage
+    if run.composed.config.mode == "rollout_only":
+        step += run.stage_step
+    elif not updated:
+        prefix = f"{run.stage}/not_trained"
+    run.tracker.log(step, {f"{prefix}/{name}": value for name, value in numbers.items()}, series)
     run.display.step(
         StepView(
             step=run.version,

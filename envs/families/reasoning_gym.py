@@ -13,16 +13,19 @@ Generation and scoring silence standard output for the whole process: call from 
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
 import io
 import json
+import operator
 import random
 import re
 import warnings
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from envs import sandbox
@@ -47,7 +50,8 @@ SCORER_FAILURES: Counter[tuple[str, str]] = Counter()
 # Rules: `text` equal up to white space; `word` also up to case; `number` equal as plain decimals; `numbers` equal as a
 # list of plain decimals; `roots` as `numbers`, each within 0.001; `ratio` a decimal or fraction, nearly equal; `roles`
 # equal as a set of "X is a Y"; `json` equal as JSON; `own` the dataset's own scorer; `partial` its own partial credit,
-# for answers no longer than the reference; `sandbox` its own scorer, which executes the answer and so runs in the
+# for answers no longer than the reference; `expression` sums, products and quotients of the task's numbers, each used
+# once, with the exact value wanted; `sandbox` its own scorer, which executes the answer and so runs in the
 # sandbox, on answers made of what `ALLOWED` lets through.
 DATASETS: dict[str, str] = {
     "ab": "text",
@@ -71,7 +75,7 @@ DATASETS: dict[str, str] = {
     "complex_arithmetic": "own",
     "count_bits": "number",
     "count_primes": "number",
-    "countdown": "sandbox",
+    "countdown": "expression",
     "course_schedule": "word",
     "cryptarithm": "own",
     "decimal_arithmetic": "own",
@@ -119,7 +123,7 @@ DATASETS: dict[str, str] = {
     "power_function": "own",
     "prime_factorization": "own",
     "products": "number",
-    "puzzle24": "sandbox",
+    "puzzle24": "expression",
     "quantum_lock": "own",
     "ransom_note": "word",
     "rearc": "text",
@@ -165,13 +169,11 @@ EXCLUDED: dict[str, str] = {
 # take time, which the sandbox bounds.
 ALLOWED: dict[str, re.Pattern[str]] = {
     "binary_matrix": re.compile(r"[0-9\s,\[\]]+"),
-    "countdown": re.compile(r"[0-9\s()*+/-]+"),
     "intermediate_integration": re.compile(
         r"(?:[0-9\s()*+/.,^-]|\b(?:C|x|Integral|a?(?:sin|cos|tan)|(?:sin|cos|tan)h|exp|log|sqrt|pi|E)\b)+"
     ),
     "n_queens": re.compile(r"[Q_\s]+"),
     "polynomial_multiplication": re.compile(r"(?:[0-9\s()*+^-]|\b[xyz]\b)+"),
-    "puzzle24": re.compile(r"[0-9\s()*+/-]+"),
     "simple_integration": re.compile(r"(?:[0-9\s()*+/.^-]|\b[CXxYy]\b)+"),
     "spiral_matrix": re.compile(r"[0-9\s,\[\]-]+"),
     "string_insertion": re.compile(r"[A-E\s,'\"\[\]]+"),
@@ -356,6 +358,9 @@ def _score(source: Source, rule: str, task: Task, trajectory: Trajectory) -> Sco
         return scored(0.0)
     if rule in COMPARISONS:
         return scored(float(COMPARISONS[rule](answer, task.reference)))
+    if rule == "expression":
+        metadata = source.entry(task.index)["metadata"]
+        return scored(float(_is_solution(answer, metadata["numbers"], metadata.get("target", 24))))
     try:
         value = _own_score(source, rule, task, answer)
     except SandboxDown as problem:
@@ -461,6 +466,39 @@ def _ratio(text: str) -> Decimal | None:
     above, slash, below = text.partition("/")
     numerator, denominator = _decimal(above), _decimal(below) if slash else Decimal(1)
     return numerator / denominator if numerator is not None and denominator else None
+
+
+_NUMBER = re.compile(r"[0-9]+")
+_OPERATORS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+
+
+def _is_solution(answer: str, numbers: Sequence[int], target: int) -> bool:
+    """Whether the expression uses exactly these numbers and has exactly that value.
+
+    The library's scorer of puzzle24 takes any four numbers, and rounds; both datasets' scorers execute the answer.
+    """
+    if sorted(map(int, _NUMBER.findall(answer))) != sorted(numbers):
+        return False
+    try:
+        return _exact_value(ast.parse(answer.strip(), mode="eval").body) == target
+    except (ValueError, SyntaxError, ArithmeticError, RecursionError, MemoryError):
+        return False
+
+
+def _exact_value(node: ast.expr) -> Fraction:
+    """Of sums, products and quotients of whole numbers; ValueError for anything else (a power, a name, a call)."""
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return Fraction(node.value)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_exact_value(node.operand)
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        return _OPERATORS[type(node.op)](_exact_value(node.left), _exact_value(node.right))
+    raise ValueError("not an expression of whole numbers")
 
 
 _ROLE = re.compile(r"(\w+) is (?:an? )?(\w+)")

@@ -114,9 +114,9 @@ def test_the_scorers_that_execute_answers_are_marked() -> None:
         scorer = reasoning_gym.factory.DATASETS[dataset][0].score_answer
         if evaluates.search(inspect.getsource(scorer)):
             found.add(dataset)
-    called = {dataset for dataset in found if DATASETS[dataset] not in COMPARISONS}
+    called = {dataset for dataset in found if DATASETS[dataset] in ("own", "partial", "sandbox")}
     assert called == set(HOSTILE)
-    assert sorted(ALLOWED) == HOSTILE and len(HOSTILE) == 9
+    assert sorted(ALLOWED) == HOSTILE and len(HOSTILE) == 7
     assert all(_domain(dataset).needs_sandbox for dataset in [*HOSTILE, *HASH_SEEDED])
 
 
@@ -159,13 +159,36 @@ def test_code_never_reaches_a_hostile_scorer(dataset: str, monkeypatch: pytest.M
 
 @pytest.mark.skipif(bool(sandbox.available()), reason=sandbox.available() or "works")
 def test_a_hopeless_power_costs_the_point_and_its_time() -> None:
-    domain = _domain("countdown")
+    domain = _domain("simple_integration")
     task = domain.task(0)
     start = time.perf_counter()
     assert score_text(domain, task, "9**9**9**9").value == 0.0
     assert time.perf_counter() - start < 20
-    assert SCORER_FAILURES["countdown", "SandboxTimeout"] >= 1
+    assert SCORER_FAILURES["simple_integration", "SandboxTimeout"] >= 1
     assert score_text(domain, task, task.reference).value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "right"),
+    [
+        ("10*(8 - 5) - 6", True),
+        ("-6 + 10 * (8-5)", True),
+        ("8*(10 - 5) - 6 - 10", False),  # 24, with a number twice and in all five
+        ("1*2*3*4", False),  # 24 of other numbers
+        ("6*8/(10/5)", True),
+        ("10*8 - 5 - 6", False),
+        ("8**5 - 10 - 6", False),
+        ("(8, 5, 10, 6)", False),
+        ("10*(8 - 5) - 6 == 24", False),
+        ("6*(8 - 5) + 10/0", False),
+        ("8 5 10 6", False),
+    ],
+)
+def test_make_24_counts_the_numbers_and_the_exact_value(answer: str, right: bool) -> None:
+    domain = _domain("puzzle24")
+    task = domain.task(0)
+    assert "8, 5, 10, 6" in task.prompt[0].text
+    assert score_text(domain, task, answer).value == float(right)
 
 
 def test_a_sandbox_that_is_down_leaves_the_answer_unscored(monkeypatch: pytest.MonkeyPatch) -> None:
