@@ -88,7 +88,11 @@ def endurance(jobs: int) -> None:
     def state() -> str:
         children = process.children(recursive=True)
         memory = process.memory_info().rss + sum(child.memory_info().rss for child in children)
-        return f"{memory / 2**20:7.1f} MiB, {len(children)} child processes, {process.num_fds()} descriptors"
+        zombies = sum(other.info["status"] == psutil.STATUS_ZOMBIE for other in psutil.process_iter(["status"]))
+        return (
+            f"{memory / 2**20:7.1f} MiB, {len(children)} child processes, {zombies} zombies on this machine, "
+            f"{process.num_fds()} descriptors"
+        )
 
     for done in range(jobs + 1):
         if done % max(1, jobs // 5) == 0:

@@ -2,6 +2,8 @@
 
     run(argv, files=…)              a program that a model wrote: its own bubblewrap, gone afterwards
     call("package.module:function") our own verifier on a model's answer: a fork in a server in a bubblewrap
+    number("package.module:function")  the same, for a verdict that has to lie in a range
+    describe(limits, permissions)   what a program may do, in words, with what is not enforced here
     available()                     "" or why no sandbox works here; then domains that need one refuse to load
 
 Both block, bound how many run at once, and may be used from several threads; `run_async` and `call_async` from asyncio.
@@ -16,13 +18,15 @@ import functools
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from envs.sandbox.bubblewrap import PYTHON, WORK, Bubblewrap
+from envs.sandbox.bubblewrap import PYTHON, WORK, Bubblewrap, Mode
 from envs.sandbox.forkserver import ForkServers
 from envs.sandbox.limits import (
     Limits,
     Permissions,
+    Provider,
     Result,
     SandboxDown,
     SandboxError,
@@ -35,6 +39,7 @@ __all__ = [
     "WORK",
     "Limits",
     "Permissions",
+    "Provider",
     "Result",
     "SandboxDown",
     "SandboxError",
@@ -43,6 +48,8 @@ __all__ = [
     "available",
     "call",
     "call_async",
+    "describe",
+    "number",
     "run",
     "run_async",
 ]
@@ -52,7 +59,10 @@ CONCURRENCY = max(2, os.cpu_count() or 1)
 
 @functools.cache
 def provider() -> Bubblewrap:
-    return Bubblewrap()
+    """The one that runs programs here; root in a container may lack what `setuid` needs, and still have `userns`."""
+    modes: tuple[Mode, ...] = ("setuid", "userns") if os.getuid() == 0 else ("userns",)
+    candidates = [Bubblewrap(mode) for mode in modes]
+    return next((candidate for candidate in candidates if not candidate.why_not()), candidates[0])
 
 
 @functools.cache
@@ -87,18 +97,32 @@ def call(function: str, *arguments: Any, limits: Limits | None = None) -> Any:
     where the sandbox or the import is to blame.
     """
     _require()
-    with _servers().server() as server:
+    with _servers(os.getpid()).server() as server:
         return server.call(function, arguments, limits or Limits())
+
+
+def number(function: str, *arguments: Any, low: float = 0.0, high: float = 1.0, limits: Limits | None = None) -> float:
+    """`call` for a verdict: SandboxFailed for anything but a number from low to high."""
+    value = call(function, *arguments, limits=limits)
+    if type(value) not in (int, float) or not low <= value <= high:
+        raise SandboxFailed(f"{function}: not a number from {low:g} to {high:g}: {value!r:.100}")
+    return float(value)
+
+
+def describe(limits: Limits | None = None, permissions: Permissions | None = None) -> str:
+    """What a program may use and touch, in words for the model, and what is not enforced on this machine."""
+    return (permissions or Permissions()).describe(limits or Limits(), provider().unenforced)
 
 
 async def run_async(argv: Sequence[str], **options: Any) -> Result:
     """`run` beside an event loop."""
-    return await asyncio.to_thread(functools.partial(run, argv, **options))
+    return await asyncio.get_running_loop().run_in_executor(_threads(), functools.partial(run, argv, **options))
 
 
 async def call_async(function: str, *arguments: Any, limits: Limits | None = None) -> Any:
     """`call` beside an event loop."""
-    return await asyncio.to_thread(functools.partial(call, function, *arguments, limits=limits))
+    job = functools.partial(call, function, *arguments, limits=limits)
+    return await asyncio.get_running_loop().run_in_executor(_threads(), job)
 
 
 def _require() -> None:
@@ -112,7 +136,14 @@ def _programs() -> threading.BoundedSemaphore:
 
 
 @functools.cache
-def _servers() -> ForkServers:
+def _threads() -> ThreadPoolExecutor:
+    """Of our own: jobs that wait for their turn must not take up the event loop's default threads."""
+    return ThreadPoolExecutor(2 * CONCURRENCY, thread_name_prefix="sandbox")
+
+
+@functools.cache
+def _servers(process: int) -> ForkServers:
+    """Of this process: a fork of it must not talk to the same servers."""
     servers = ForkServers(provider(), CONCURRENCY)
     atexit.register(servers.close)
     return servers

@@ -16,23 +16,19 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
-import json
 import math
 import os
-import select
-import selectors
 import shutil
-import signal
 import subprocess
 import sys
 import sysconfig
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Literal
+from typing import Literal
 
 from envs.sandbox.limits import Limits, Permissions, Result, SandboxDown
+from envs.sandbox.process import Running, watch
 from envs.sandbox.seccomp import seccomp_program
 
 Mode = Literal["setuid", "userns"]
@@ -42,7 +38,9 @@ NOBODY = 65_534
 WORK = "/work"
 INSIDE = "/opt/python"
 PYTHON = f"{INSIDE}/bin/python3"
-_CHUNK = 65_536
+NOT_STARTED = 126
+# The kernel takes 128 KiB an argument; all together stay well below its bound with bwrap's own.
+_MAX_ARGUMENT, _MAX_ARGUMENTS = 131_000, 1_000_000
 
 
 @functools.cache
@@ -80,7 +78,7 @@ def uid_slot() -> Iterator[int]:
 
 
 class Bubblewrap:
-    """The provider.  Stateless; safe to use from several threads."""
+    """The first `Provider`.  Stateless; safe to use from several threads."""
 
     def __init__(self, mode: Mode | None = None):
         self.mode: Mode = mode or ("setuid" if os.getuid() == 0 else "userns")
@@ -97,7 +95,7 @@ class Bubblewrap:
         try:
             result = self.run(["/usr/bin/true"], limits=Limits(wall_seconds=10))
         except (OSError, SandboxDown) as error:
-            return f"bubblewrap does not start: {error}"
+            return f"bubblewrap does not start: {error}; allow user namespaces, or run as root"
         if result.exit_code:
             lines = result.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {result.exit_code}"]
             return f"bubblewrap fails: {lines[-1]}; allow user namespaces, or run as root"
@@ -112,11 +110,17 @@ class Bubblewrap:
         limits: Limits | None = None,
         permissions: Permissions | None = None,
     ) -> Result:
-        """Run `argv` in /work, where `files` lie read-only; blocks until all of its processes are gone."""
+        """Run `argv` in /work, where `files` lie read-only; blocks until all of its processes are gone.
+
+        Arguments that no system can pass on (a NUL, too long) give exit code 126, as a shell does.
+        """
         limits, permissions = limits or Limits(), permissions or Permissions()
         permissions.check_command(tuple(argv))
-        with self.started(argv, files or {}, stdin, limits, permissions) as process:
-            return _watch(process, limits)
+        reason = _cannot_be_passed(argv)
+        if reason:
+            return Result(exit_code=NOT_STARTED, stdout=b"", stderr=reason.encode(), killed_by="", seconds=0.0)
+        with self.started(argv, files or {}, stdin, limits, permissions) as running:
+            return watch(running, limits)
 
     @contextlib.contextmanager
     def started(
@@ -127,26 +131,27 @@ class Bubblewrap:
         limits: Limits,
         permissions: Permissions,
         binds: Mapping[str, str] | None = None,
-    ) -> Iterator[subprocess.Popen[bytes]]:
-        """The running process; killed, with all that it started, when the block is left.
+    ) -> Iterator[Running]:
+        """The running sandbox; killed, with all that it started, when the block is left.
 
         stdin None leaves a pipe open.  binds: host path -> read-only path inside.
         """
         with contextlib.ExitStack() as stack:
             uid = stack.enter_context(uid_slot()) if self.mode == "setuid" else NOBODY
             fds = [stack.enter_context(_memory_file(content)) for content in files.values()]
+            first_fd = stack.enter_context(_memory_file(_first_program()))
             filter_fd = None
             program = seccomp_program()
             if program is not None:
                 filter_fd = stack.enter_context(_memory_file(program))
             command = self._command(
-                argv, dict(zip(files, fds, strict=True)), filter_fd, uid, limits, permissions, binds
+                argv, dict(zip(files, fds, strict=True)), first_fd, filter_fd, uid, limits, permissions, binds
             )
             source: int = subprocess.PIPE if stdin is None else stack.enter_context(_memory_file(stdin))
-            born, report = os.pipe()
-            stack.callback(os.close, born)
-            command[1:1] = ["--info-fd", str(report)]
-            passed = [report, *fds, *([filter_fd] if filter_fd is not None else [])]
+            status, report = os.pipe()
+            stack.callback(os.close, status)
+            command[1:1] = ["--json-status-fd", str(report)]
+            passed = [report, first_fd, *fds, *([filter_fd] if filter_fd is not None else [])]
             try:
                 process = subprocess.Popen(
                     command,
@@ -161,15 +166,17 @@ class Bubblewrap:
                 raise SandboxDown(f"bubblewrap does not start: {error}") from error
             finally:
                 os.close(report)
+            running = Running(process, status)
             try:
-                yield process
+                yield running
             finally:
-                _end(process, born)
+                running.close()
 
     def _command(
         self,
         argv: Sequence[str],
         files: Mapping[str, int],
+        first_fd: int,
         filter_fd: int | None,
         uid: int,
         limits: Limits,
@@ -180,12 +187,13 @@ class Bubblewrap:
         if bwrap is None:
             raise SandboxDown("bubblewrap is not installed")
         command = [bwrap, "--unshare-net", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
-        command += ["--die-with-parent", "--new-session", "--clearenv", "--hostname", "sandbox"]
+        command += ["--as-pid-1", "--die-with-parent", "--new-session", "--clearenv", "--hostname", "sandbox"]
         command += ["--setenv", "PATH", "/usr/bin:/bin", "--setenv", "HOME", WORK, "--setenv", "LANG", "C.UTF-8"]
         command += ["--setenv", "TMPDIR", WORK, "--setenv", "PYTHONHASHSEED", "0"]
         command += ["--setenv", "OPENBLAS_NUM_THREADS", "1", "--setenv", "OMP_NUM_THREADS", "1"]
         if self.mode == "userns":
-            command += ["--unshare-user", "--uid", str(uid), "--gid", str(uid), "--disable-userns"]
+            command += ["--unshare-user", "--uid", str(NOBODY), "--gid", str(NOBODY), "--disable-userns"]
+            command += ["--cap-drop", "ALL"]
         else:
             command += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
         command += _system_mounts()
@@ -201,16 +209,46 @@ class Bubblewrap:
         for name, descriptor in files.items():
             if name.startswith("/") or ".." in Path(name).parts:
                 raise ValueError(f"a sandbox file is named relative to {WORK}, without '..'; got {name!r}")
-            command += [*_parents(f"{WORK}/{name}"), "--perms", "0555", "--file", str(descriptor), f"{WORK}/{name}"]
+            command += [
+                *_parents(f"{WORK}/{name}"),
+                "--perms",
+                "0555",
+                "--ro-bind-data",
+                str(descriptor),
+                f"{WORK}/{name}",
+            ]
+        command += [*_parents(_FIRST[0]), "--perms", "0111", "--file", str(first_fd), _FIRST[0]]
         command += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORK]
         if filter_fd is not None:
             command += ["--seccomp", str(filter_fd)]
-        return [*command, "--", *self._drop(uid), *_limited(limits), *argv]
+        words = [word.encode("utf-8", "replace").decode() for word in argv]
+        drop = _become(uid) if self.mode == "setuid" else []
+        return [*command, "--", *_FIRST, *drop, *_limited(limits), *words]
 
-    def _drop(self, uid: int) -> list[str]:
-        if self.mode == "userns":
-            return []
-        return ["/usr/bin/setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--no-new-privs"]
+
+def _become(uid: int) -> list[str]:
+    return ["/usr/bin/setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--no-new-privs"]
+
+
+# The first process of the namespace: it starts the program, waits, and gives its exit code.  bwrap's own would do, but
+# bwrap ends without reaping it, and where this machine's first process does not reap either (many containers) each run
+# would leave a zombie.  `0` is no time limit.  A copy that may be executed but not read: the kernel then lets nobody of
+# the same uid into that process's memory, where a job of a fork server could otherwise wait for the next one.
+_FIRST_PROGRAM = Path("/usr/bin/timeout")
+_FIRST = ("/first/timeout", "--foreground", "0")
+
+
+@functools.cache
+def _first_program() -> bytes:
+    return _FIRST_PROGRAM.read_bytes()
+
+
+def _cannot_be_passed(argv: Sequence[str]) -> str:
+    """Why no system can start a program with these arguments; empty where it can."""
+    lengths = [len(word.encode("utf-8", "replace")) for word in argv]
+    if max(lengths) > _MAX_ARGUMENT or sum(lengths) > _MAX_ARGUMENTS:
+        return "Argument list too long\n"
+    return "an argument contains a NUL\n" if any("\0" in word for word in argv) else ""
 
 
 def _limited(limits: Limits) -> list[str]:
@@ -273,72 +311,8 @@ def _memory_file(content: str | bytes) -> Iterator[int]:
     descriptor = os.memfd_create("sandbox")
     try:
         with os.fdopen(os.dup(descriptor), "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
+            file.write(content.encode("utf-8", "replace") if isinstance(content, str) else content)
         os.lseek(descriptor, 0, os.SEEK_SET)
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _watch(process: subprocess.Popen[bytes], limits: Limits) -> Result:
-    """Collect output until the program ends or a limit is passed."""
-    began = time.monotonic()
-    deadline = began + limits.wall_seconds
-    assert process.stdout is not None and process.stderr is not None
-    collected: dict[IO[bytes], bytearray] = {process.stdout: bytearray(), process.stderr: bytearray()}
-    killed_by = ""
-    with selectors.DefaultSelector() as selector:
-        for pipe in collected:
-            selector.register(pipe, selectors.EVENT_READ)
-        while selector.get_map() and not killed_by:
-            remaining = deadline - time.monotonic()
-            events = selector.select(max(remaining, 0))
-            if remaining <= 0:
-                killed_by = "wall"
-            for key, _ in events:
-                pipe = key.fileobj  # type: ignore[assignment]
-                data = os.read(key.fd, _CHUNK)
-                if not data:
-                    selector.unregister(pipe)
-                collected[pipe] += data
-                if len(collected[pipe]) > limits.output_bytes:
-                    killed_by = "output"
-    if not killed_by:
-        try:
-            process.wait(max(deadline - time.monotonic(), 0.001))
-        except subprocess.TimeoutExpired:
-            killed_by = "wall"
-    if killed_by:
-        process.kill()
-    code = process.wait()
-    code = 128 - code if code < 0 else code
-    if not killed_by and code in (128 + signal.SIGXCPU, 128 + signal.SIGKILL):
-        killed_by = "cpu" if code == 128 + signal.SIGXCPU or time.monotonic() - began >= limits.cpu_seconds else ""
-    stdout, stderr = (bytes(collected[pipe][: limits.output_bytes]) for pipe in (process.stdout, process.stderr))
-    return Result(exit_code=code, stdout=stdout, stderr=stderr, killed_by=killed_by, seconds=time.monotonic() - began)
-
-
-def _end(process: subprocess.Popen[bytes], born: int) -> None:
-    """Kill the first process of the pid namespace; returns when it, and so everything in there, is gone.
-
-    born: where bwrap says which process that is.
-    """
-    report = b""
-    while not report.rstrip().endswith(b"}"):
-        data = os.read(born, _CHUNK)
-        if not data:
-            break
-        report += data
-    with contextlib.suppress(ValueError, ProcessLookupError):
-        first = os.pidfd_open(json.loads(report)["child-pid"])
-        try:
-            signal.pidfd_send_signal(first, signal.SIGKILL)
-            select.select([first], [], [])
-        finally:
-            os.close(first)
-    process.kill()
-    process.wait()
-    for pipe in (process.stdin, process.stdout, process.stderr):
-        if pipe is not None:
-            with contextlib.suppress(OSError):
-                pipe.close()

@@ -5,7 +5,9 @@ Called by all of `envs.sandbox`, and by domains that declare permissions.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 
 class SandboxError(Exception):
@@ -31,7 +33,7 @@ class Limits:
     - `wall_seconds`: all processes are killed after so long; may be below one second.
     - `cpu_seconds`: of each process, rounded up to whole seconds (the kernel counts no finer).
     - `memory_mib`: address space of each process (for `call`: beyond what its server has already).
-    - `processes`: at a time.  Not enforced where `Provider.unenforced` says so.
+    - `processes`: at a time, the sandbox's own first one included.  Not enforced where `Provider.unenforced` says so.
     - `files_mib`: of each of the two writable file systems (/work, /tmp), and of any one file.
     - `output_bytes`: of standard output and standard error each; more kills the job.
     """
@@ -68,15 +70,17 @@ class Permissions:
             if not path.startswith("/") or "/../" in f"{path}/":
                 raise ValueError(f"a permitted path must be absolute and without '..', got {path!r}")
 
-    def describe(self, limits: Limits) -> str:
-        """In words, for the prompt of whoever writes the program."""
+    def describe(self, limits: Limits, unenforced: Sequence[str] = ()) -> str:
+        """In words, for the prompt of whoever writes the program.  unenforced: see `Provider.unenforced`."""
         lines = [
             "No network.",
             f"At most {limits.wall_seconds:g} s, {limits.memory_mib} MiB of memory, {limits.processes} processes, "
-            f"{limits.files_mib} MiB of files under /work, {limits.output_bytes:,} bytes of output.",
+            f"{limits.files_mib} MiB of files each under /work and /tmp, {limits.output_bytes:,} bytes of output.",
             f"May read: {', '.join(self.readable) or 'the system only'}.",
-            f"May write: {', '.join(('/work', *self.writable))}.",
+            f"May write: {', '.join(('/work', '/tmp', *self.writable))}.",
         ]
+        if unenforced:
+            lines.append(f"Not enforced by itself here: {', '.join(unenforced)}; the time limit ends everything.")
         if self.commands:
             lines.append(f"May start: {', '.join(self.commands)}.")
         return "\n".join(lines)
@@ -105,3 +109,26 @@ class Result:
     @property
     def timed_out(self) -> bool:
         return self.killed_by in ("wall", "cpu")
+
+
+class Provider(Protocol):
+    """A way to run a program that a model wrote.  `envs.sandbox.bubblewrap.Bubblewrap` is the one that runs here;
+    `envs.sandbox.containers` only renders commands."""
+
+    @property
+    def unenforced(self) -> tuple[str, ...]:
+        """Names of limits that it cannot enforce on this machine; the wall clock ends what they would have."""
+
+    def why_not(self) -> str:
+        """Empty where it works here, else the reason and the remedy."""
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        files: Mapping[str, str | bytes] | None = None,
+        stdin: bytes = b"",
+        limits: Limits | None = None,
+        permissions: Permissions | None = None,
+    ) -> Result:
+        """Blocks until the program and all that it started are gone.  Raises SandboxDown where it could not start."""

@@ -4,13 +4,15 @@ In: one JSON line a job on standard input.  Out: one JSON line each.  Standard l
 `envs.sandbox.forkserver` as a script.
 
 A job is a fork that keeps one file descriptor, the pipe of its own answer; that of the harness is closed in it, and the
-server is not dumpable, so that a job of the same uid can neither trace it nor open its descriptors.
+server is not dumpable, so that a job of the same uid can neither trace it nor open its descriptors.  After each job all
+of its processes are killed and reaped, and the server says whether the job left files behind: it is then replaced.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import importlib
 import json
 import os
@@ -23,11 +25,15 @@ from collections.abc import Callable
 from typing import Any
 
 MAX_ANSWER = 1 << 20
-PR_SET_DUMPABLE = 4
+MAX_FILES = 1_000
+PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
+WRITABLE = ("/work", "/tmp")
 
 
 def main() -> None:
     ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    # What a job starts and leaves becomes a child of the server, which waits for it.
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     jobs, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     # Whatever an imported library prints goes nowhere.
     null = os.open(os.devnull, os.O_RDWR)
@@ -40,13 +46,21 @@ def main() -> None:
         answers.flush()
 
 
-def handle(job: dict[str, Any]) -> dict[str, str]:
-    """`status`: "done" (with the job's own JSON text), "timeout", "failed" or "down" (with the reason)."""
+def handle(job: dict[str, Any]) -> dict[str, Any]:
+    """`status`: "done" (with the job's own JSON text), "timeout", "failed" or "down" (with the reason); `clean`."""
     try:
         module, name = job["function"].split(":")
         function = getattr(importlib.import_module(module), name)
     except Exception as error:
         return {"status": "down", "text": f"{job['function']} cannot be imported: {type(error).__name__}: {error}"}
+    gc.freeze()  # else a collection in the fork would touch, and so copy, all that the server imported
+    before = files()
+    answer = run(function, job)
+    return answer | {"clean": before is not None and files() == before}
+
+
+def run(function: Callable[..., Any], job: dict[str, Any]) -> dict[str, Any]:
+    """One job in a fork; nothing of it is left when this returns."""
     source, sink = os.pipe()
     child = os.fork()
     if child == 0:
@@ -57,12 +71,41 @@ def handle(job: dict[str, Any]) -> dict[str, str]:
     # One job at a time, so all that this may kill is that job's: children in other sessions as well.
     with contextlib.suppress(ProcessLookupError):
         os.kill(-1, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
+    status = reap(child)
     if not in_time or (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU):
         return {"status": "timeout", "text": f"more than {job['wall_seconds']:g} s, or {job['cpu_seconds']:g} s of CPU"}
     if not answer.endswith(b"\n"):
         return {"status": "failed", "text": f"the job ended without an answer (wait status {status})"}
     return {"status": "done", "text": answer.decode("utf-8", "replace")}
+
+
+def reap(child: int) -> int:
+    """The wait status of `child`, once it and everything that it started is gone."""
+    status = -1
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            number, found = os.waitpid(-1, 0)
+            if number == child:
+                status = found
+    return status
+
+
+def files() -> frozenset[tuple[str, int, int]] | None:
+    """What lies in the writable places, with when it changed (no program can set that); None for too much to tell."""
+    found: set[tuple[str, int, int]] = set()
+    folders = list(WRITABLE)
+    try:
+        while folders:
+            for entry in os.scandir(folders.pop()):
+                state = entry.stat(follow_symlinks=False)
+                found.add((entry.path, state.st_ino, state.st_ctime_ns))
+                if len(found) > MAX_FILES:
+                    return None
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+    except OSError:
+        return None
+    return frozenset(found)
 
 
 def run_job(function: Callable[..., Any], job: dict[str, Any], sink: int) -> None:
@@ -74,7 +117,7 @@ def run_job(function: Callable[..., Any], job: dict[str, Any], sink: int) -> Non
         signal.signal(signal.SIGXCPU, signal.SIG_DFL)
         limit(job)
         try:
-            answer = {"value": function(*job["arguments"])}
+            answer = {"value": function(*job["arguments"]), "nonce": job["nonce"]}
             text = json.dumps(answer, allow_nan=False)
         except MemoryError:
             text = json.dumps({"error": "MemoryError"})

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -15,12 +24,21 @@ from envs import sandbox
 from envs.sandbox import PYTHON, Limits, Permissions, SandboxDown, SandboxFailed, SandboxTimeout, bubblewrap
 from envs.sandbox.bubblewrap import Bubblewrap, Mode, uid_slot
 from envs.sandbox.containers import apptainer_command, docker_command
-from envs.sandbox.seccomp import REFUSED, seccomp_program
+from envs.sandbox.forkserver import ForkServer
+from envs.sandbox.seccomp import CLONE, CLONE3, OWN_ONLY, REFUSED, SOCKET, seccomp_program
 
 MODES: list[Mode] = ["setuid", "userns"] if os.getuid() == 0 else ["userns"]
 needs_sandbox = pytest.mark.skipif(bool(sandbox.available()), reason=sandbox.available() or "works")
 each_mode = pytest.mark.parametrize("mode", MODES)
 SHELL = "/usr/bin/sh"
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """pytest's own folders are closed to other users, of which the program is one in `setuid` mode."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
 
 
 def python(code: str) -> list[str]:
@@ -72,31 +90,103 @@ def test_memory_files_and_output_are_limited(mode: Mode) -> None:
 @needs_sandbox
 @each_mode
 def test_nothing_is_left_behind(mode: Mode) -> None:
-    before = {process.pid for process in psutil.Process().children(recursive=True)}
+    before, zombies = {process.pid for process in psutil.Process().children(recursive=True)}, set(all_zombies())
     mark = f"sleep 4{os.getpid()}"
     daemon = f"import subprocess; subprocess.Popen(['/usr/bin/setsid', *'{mark}'.split()]); print('started')"
     assert Bubblewrap(mode).run(python(daemon)).stdout == b"started\n"
     assert {process.pid for process in psutil.Process().children(recursive=True)} == before
-    assert not [process for process in psutil.process_iter() if " ".join(_command(process)) == mark]
+    assert running(mark) == []
+    for code in ("pass", "while True: pass", "while True: print(1)"):
+        Bubblewrap(mode).run(python(code), limits=Limits(wall_seconds=0.2, output_bytes=1_000))
+        assert set(all_zombies()) <= zombies
 
 
-def _command(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
+def running(command: str) -> list[int]:
+    """Processes of this machine with exactly that command line."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if " ".join(process.cmdline()) == command:
+                found.append(process.pid)
+        except psutil.Error:
+            continue
+    return found
+
+
+def all_zombies() -> Iterator[int]:
+    """bwrap's and its first process's, also those that were handed to this machine's first process."""
+    for process in psutil.process_iter(["name", "status"]):
+        if process.info["status"] == psutil.STATUS_ZOMBIE and process.info["name"] in ("bwrap", "timeout"):
+            yield process.pid
+
+
+@needs_sandbox
+def test_a_killed_harness_takes_its_sandbox_with_it() -> None:
+    mark = f"sleep 5{os.getpid()}"
+    code = "import sys; from envs import sandbox; sandbox.run(sys.argv[1:], limits=sandbox.Limits(wall_seconds=30))"
+    harness = subprocess.Popen([sys.executable, "-c", code, *f"/usr/bin/{mark}".split()])
+    mark = f"/usr/bin/{mark}"
+    assert soon(lambda: running(mark) != []), "it never started"
+    harness.send_signal(signal.SIGKILL)
+    harness.wait()
+    assert soon(lambda: running(mark) == [])
+
+
+@needs_sandbox
+def test_a_process_that_ends_closes_its_servers() -> None:
+    zombies = set(all_zombies())
+    code = "from envs import sandbox; print(sandbox.call('math:factorial', 5))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"120\n"
+    assert set(all_zombies()) <= zombies
+
+
+def soon(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 20
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return condition()
 
 
 @needs_sandbox
 @each_mode
-def test_permissions_are_enforced_and_described(mode: Mode, tmp_path: Path) -> None:
-    readable, writable, other = (tmp_path / name for name in ("readable", "writable", "other"))
+def test_files_cannot_be_changed_or_replaced(mode: Mode) -> None:
+    code = (
+        "import os\n"
+        "for act in (lambda: open('a', 'w'), lambda: os.chmod('a', 0o777), lambda: os.unlink('a'),\n"
+        "            lambda: os.rename('a', 'b'), lambda: (open('c', 'w'), os.rename('c', 'a'))):\n"
+        "  try: act(); print('changed')\n"
+        "  except OSError: pass\n"
+        "print(open('a').read())"
+    )
+    assert Bubblewrap(mode).run(python(code), files={"a": "kept"}).stdout == b"kept\n"
+
+
+@needs_sandbox
+@each_mode
+def test_a_sandbox_that_cannot_be_set_up_is_not_the_programs_doing(mode: Mode) -> None:
+    with pytest.raises(SandboxDown, match=r"could not set up the sandbox.*Can't find source path /no/such/place"):
+        Bubblewrap(mode).run(python("pass"), permissions=Permissions(readable=("/no/such/place",)))
+    assert Bubblewrap(mode).run(["/no/such/program"]).exit_code == 127
+    assert Bubblewrap(mode).run(python("import sys; sys.exit(1)")).exit_code == 1
+
+
+@needs_sandbox
+def test_arguments_that_no_system_takes_are_a_result_and_not_an_error() -> None:
+    assert sandbox.run(["/usr/bin/echo", "a\0b"]).stderr == b"an argument contains a NUL\n"
+    long = sandbox.run(["/usr/bin/echo", "a" * 200_000])
+    assert (long.exit_code, long.stderr) == (126, b"Argument list too long\n")
+    assert sandbox.run(["/usr/bin/echo", "\ud800"]).stdout == b"?\n"
+    assert sandbox.run(["/usr/bin/cat", "a"], files={"a": "\ud800"}).stdout == b"?"
+
+
+@needs_sandbox
+@each_mode
+def test_permissions_are_enforced_and_described(mode: Mode, open_folder: Path) -> None:
+    readable, writable, other = (open_folder / name for name in ("readable", "writable", "other"))
     for folder in (readable, writable, other):
         folder.mkdir()
         folder.chmod(0o777)
         (folder / "a").write_text("text")
-    for parent in (tmp_path, *tmp_path.parents[:2]):
-        parent.chmod(0o755)
     granted = Permissions(readable=(str(readable),), writable=(str(writable),), commands=(SHELL,))
     script = (
         "cat {0}/a; (echo new > {0}/b) 2>/dev/null || echo refused; "
@@ -110,7 +200,7 @@ def test_permissions_are_enforced_and_described(mode: Mode, tmp_path: Path) -> N
         provider.run(["/usr/bin/true"], permissions=granted)
     text = granted.describe(Limits(wall_seconds=0.5))
     assert "No network." in text and "0.5 s" in text
-    assert f"May read: {readable}." in text and f"May write: /work, {writable}." in text
+    assert f"May read: {readable}." in text and f"May write: /work, /tmp, {writable}." in text
 
 
 def test_what_cannot_be_meant_is_refused() -> None:
@@ -169,6 +259,38 @@ def test_calls_give_values_and_name_what_went_wrong() -> None:
 
 
 @needs_sandbox
+def test_a_verdict_is_a_number_in_its_range() -> None:
+    assert sandbox.number("builtins:abs", -0.5) == 0.5
+    assert sandbox.number("builtins:abs", -3, high=5) == 3.0
+    for value in (-3, True, "x", None):
+        with pytest.raises(SandboxFailed, match=r"not a number from 0 to 1"):
+            sandbox.number("copy:copy", value)
+
+
+@needs_sandbox
+def test_a_server_outlives_the_thread_that_first_called_it() -> None:
+    server = ForkServer(sandbox.provider())
+    first = threading.Thread(target=lambda: server.call("math:factorial", (4,), Limits()))
+    first.start()
+    first.join()
+    started = server._running
+    time.sleep(0.1)
+    assert started is not None and started.process.poll() is None
+    assert server.call("math:factorial", (5,), Limits()) == 120 and server._running is started
+    server.close()
+
+
+@needs_sandbox
+def test_a_server_that_died_while_it_waited_is_not_the_next_jobs_doing() -> None:
+    server = ForkServer(sandbox.provider())
+    assert server.call("math:factorial", (4,), Limits()) == 24
+    assert server._running is not None
+    server._running.kill()
+    assert server.call("math:factorial", (5,), Limits()) == 120
+    server.close()
+
+
+@needs_sandbox
 def test_a_hopeless_power_costs_its_time_and_the_server_stays() -> None:
     sandbox.call("builtins:abs", -1)
     began = time.monotonic()
@@ -204,11 +326,65 @@ def test_what_is_not_enforced_is_said() -> None:
     if os.getuid() == 0:
         assert Bubblewrap("userns").unenforced == ("processes",)
     assert Bubblewrap("setuid").unenforced == ()
+    text = Permissions().describe(Limits(), ("processes",))
+    assert text.splitlines()[-1] == "Not enforced by itself here: processes; the time limit ends everything."
+    assert "Not enforced" not in Permissions().describe(Limits())
 
 
-def test_the_filter_is_whole_instructions() -> None:
-    program = seccomp_program()
-    assert program is not None and len(program) == 8 * (8 + 2 * len(REFUSED) + 5)
+ALLOW, KILL = 0x7FFF0000, 0x80000000
+EPERM, ENOSYS = 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
+MACHINES = {"x86_64": (0, 0xC000003E, 0), "aarch64": (1, 0xC00000B7, 63)}  # column, architecture, number of `read`
+
+
+def verdict(program: bytes, architecture: int, number: int, *arguments: int) -> int:
+    """What the kernel would make of a call: an interpreter of the few instructions that we use."""
+    data = struct.pack("=IIQ6Q", number, architecture, 0, *arguments, *[0] * (6 - len(arguments)))
+    steps, place, value = list(struct.iter_unpack("=HBBI", program)), 0, 0
+    while True:
+        code, yes, no, operand = steps[place]
+        place += 1
+        if code == 0x06:
+            return int(operand)
+        if code == 0x20:
+            (value,) = struct.unpack_from("=I", data, operand)
+        else:
+            holds = {0x15: value == operand, 0x35: value >= operand, 0x45: bool(value & operand)}[code]
+            place += yes if holds else no
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_the_filter_refuses_what_it_names_and_nothing_else(machine: str) -> None:
+    column, architecture, read = MACHINES[machine]
+    program = seccomp_program(machine)
+    assert program is not None and len(program) % 8 == 0
+    assert verdict(program, architecture, read, 3) == ALLOW
+    assert verdict(program, 0x40000003, read) == KILL
+    for numbers in REFUSED.values():
+        assert verdict(program, architecture, numbers[column]) == EPERM
+    for numbers, places in OWN_ONLY.values():
+        assert verdict(program, architecture, numbers[column], 0, 0, 7) == ALLOW
+        for place in places:
+            assert verdict(program, architecture, numbers[column], *[0] * place, 4321) == EPERM
+    assert verdict(program, architecture, CLONE3[column]) == ENOSYS
+    assert verdict(program, architecture, CLONE[column], 0x11) == ALLOW
+    assert verdict(program, architecture, CLONE[column], 0x10000011) == EPERM
+    for family in range(64):
+        expected = ALLOW if family in (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6) else EPERM
+        assert verdict(program, architecture, SOCKET[column], family, 1) == expected
+    assert seccomp_program("riscv64") is None
+
+
+HEADERS = ("/usr/include/x86_64-linux-gnu/asm/unistd_64.h", "/usr/include/asm-generic/unistd.h")
+
+
+@pytest.mark.skipif(not all(os.path.exists(path) for path in HEADERS), reason="no kernel headers for both machines")
+def test_the_numbers_are_the_kernels() -> None:
+    table = REFUSED | {name: numbers for name, (numbers, _) in OWN_ONLY.items()}
+    table |= {"socket": SOCKET, "clone": CLONE, "clone3": CLONE3}
+    for column, path in enumerate(HEADERS):
+        known = dict(re.findall(r"#define __NR_(\w+)\s+(\d+)", Path(path).read_text()))
+        wrong = {name: numbers[column] for name, numbers in table.items() if known.get(name) != str(numbers[column])}
+        assert wrong == {}, path
 
 
 def test_commands_for_images_carry_every_limit() -> None:

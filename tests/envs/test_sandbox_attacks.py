@@ -6,6 +6,7 @@ docs/security.md has the same table in words.
 from __future__ import annotations
 
 import os
+import platform
 import secrets
 import socket
 import threading
@@ -18,8 +19,10 @@ import pytest
 
 from envs import sandbox
 from envs.grading import grade_function
-from envs.sandbox import PYTHON, Limits, Result, SandboxError
+from envs.sandbox import PYTHON, Limits, Result, SandboxError, forkserver
 from envs.sandbox.bubblewrap import Bubblewrap, Mode
+from envs.sandbox.forkserver import ForkServer
+from envs.sandbox.seccomp import REFUSED
 
 pytestmark = [
     pytest.mark.skipif(bool(sandbox.available()), reason=sandbox.available() or "works"),
@@ -28,6 +31,9 @@ pytestmark = [
 MODES: list[Mode] = ["setuid", "userns"] if os.getuid() == 0 else ["userns"]
 QUICK = Limits(wall_seconds=3, memory_mib=256, processes=16, files_mib=8, output_bytes=100_000)
 SECRET = secrets.token_hex(16)
+# In the command line of each attack and of its forks: what is left of them is found on the whole machine.
+MARK = f"attack_{secrets.token_hex(4)}.py"
+DURATION = str(100_000 + os.getpid())
 # Tries one thing after another; what works is printed, what is refused is not.
 TRY = """
 import os, sys
@@ -79,7 +85,7 @@ ATTACKS = {
         TRY + "import socket\ns = socket.socket(socket.AF_UNIX)\nattempt('unix', lambda: s.connect('\\0{abstract}') or 1)", silent
     ),
     "fork bomb": Attack(
-        "import os\nwhile True:\n  try: os.fork()\n  except OSError: pass", stopped, Limits(wall_seconds=1, processes=16)
+        "import os\nwhile True:\n  try: os.fork()\n  except OSError: pass", stopped, Limits(wall_seconds=0.2, processes=16)
     ),
     "memory bomb": Attack("x = []\nwhile True: x.append(bytearray(1 << 24))", lambda r: b"MemoryError" in r.stderr),
     "disk filler": Attack(
@@ -95,10 +101,10 @@ ATTACKS = {
     ),
     "setsid daemon": Attack(
         "import os, time\nif os.fork() == 0:\n  os.setsid()\n  if os.fork() == 0:\n    [os.close(n) for n in (0, 1, 2)]\n    time.sleep(600)",
-        lambda r: r.exit_code == 0 and not sleepers(),
+        lambda r: r.exit_code == 0 and not left(MARK),
     ),
     "double fork that holds the pipe": Attack(
-        "import os, time\nif os.fork() == 0:\n  os.setsid(); time.sleep(600)", lambda r: r.exit_code == 0 and r.seconds < 2 and not sleepers()
+        "import os, time\nif os.fork() == 0:\n  os.setsid(); time.sleep(600)", lambda r: r.exit_code == 0 and r.seconds < 2 and not left(MARK)
     ),
     "ptrace": Attack(
         TRY + "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\npid = os.fork()\n"
@@ -120,8 +126,39 @@ ATTACKS = {
         silent,
     ),
     "file descriptors of the harness": Attack(
-        "import os; print([n for n in range(3, 256) if os.path.exists(f'/proc/self/fd/{n}') and 'memfd' in os.readlink(f'/proc/self/fd/{n}')])",
-        lambda r: r.exit_code == 0 and not writable_leftover(r),
+        "import os\nfor n in range(3, 256):\n  try: print(n, os.readlink(f'/proc/self/fd/{n}'))\n  except OSError: pass\n  try: os.write(n, b'x')\n  except OSError: pass",
+        silent,
+    ),
+    "memory that no limit counts": Attack(
+        TRY + "import ctypes\nlibc = ctypes.CDLL(None)\nattempt('memfd', lambda: os.memfd_create('x'))\n"
+        "for name, arguments in (('shmget', (0, 1 << 26, 0o1777)), ('msgget', (0, 0o1777)), ('semget', (0, 1, 0o1777))):\n"
+        "  attempt(name, lambda: 1 / (1 + getattr(libc, name)(*arguments)))\n"
+        "attempt('mq_open', lambda: 1 / (1 + libc.syscall({mq_open}, b'x', 0o102, 0o600, None)))",
+        silent,
+    ),
+    "sockets around the network namespace": Attack(
+        TRY + "import socket\nfor family, kind in ((40, 1), (38, 5), (16, 3), (17, 3)): attempt(family, lambda: socket.socket(family, kind))", silent
+    ),
+    "limits of somebody else": Attack(
+        TRY + "import resource\nchild = os.fork()\nif child == 0:\n  import time; time.sleep(9)\n"
+        "attempt('prlimit', lambda: resource.prlimit(child, resource.RLIMIT_AS, (1 << 20, 1 << 20)))\n"
+        "attempt('affinity', lambda: os.sched_setaffinity(child, {0}) or 1)\n"
+        "attempt('priority', lambda: os.setpriority(os.PRIO_PROCESS, child, 19) or 1)\n"
+        "attempt('of the uid', lambda: os.setpriority(os.PRIO_USER, 0, 19) or 1)",
+        silent,
+    ),
+    "memory of the first process": Attack(
+        TRY + "for name in ('mem', 'maps', 'environ', 'auxv', 'fd/0'): attempt(name, lambda: open(f'/proc/1/{name}', 'rb'))", silent
+    ),
+    "raising its own limits": Attack(
+        TRY + "import resource\nfor name in ('RLIMIT_AS', 'RLIMIT_CPU', 'RLIMIT_FSIZE', 'RLIMIT_NPROC', 'RLIMIT_NOFILE'):\n"
+        "  attempt(name, lambda: resource.setrlimit(getattr(resource, name), (-1, -1)) or 1)",
+        silent,
+    ),
+    "becoming root again": Attack(
+        TRY + "attempt('setuid', lambda: os.getuid() == 0 or os.setuid(0) or 1)\nattempt('setgroups', lambda: os.setgroups([0]) or 1)\n"
+        "attempt('capability', lambda: [line for line in open('/proc/self/status') if line.startswith(('CapPrm', 'CapEff')) and int(line.split()[1], 16)] or 1 / 0)",
+        silent,
     ),
     "devices": Attack(
         TRY + "for path in ('/dev/mem', '/dev/sda', '/dev/vda', '/dev/kmsg', '/dev/fuse'): attempt(path, lambda: open(path, 'rb').read(1))\n"
@@ -140,18 +177,21 @@ ATTACKS = {
         Limits(wall_seconds=5, cpu_seconds=1),
     ),
     "recursion": Attack("f = lambda: f()\nf()", lambda r: r.exit_code != 0 and b"RecursionError" in r.stderr),
-    "recursion in C": Attack("import sys\nsys.setrecursionlimit(10**9)\nf = lambda: f()\nf()", lambda r: r.exit_code != 0),
+    "recursion in C": Attack("import sys\nsys.setrecursionlimit(10**9)\nf = lambda: f()\nf()", lambda r: r.exit_code != 0, Limits(wall_seconds=1)),
     "invalid UTF-8": Attack("import os; os.write(1, bytes(range(256)))", lambda r: r.stdout == bytes(range(256))),
 }  # fmt: skip
 
 
-def sleepers() -> list[int]:
-    """Sandboxed processes that are still there."""
-    return [process.pid for process in psutil.Process().children(recursive=True) if process.name() != "bwrap"]
-
-
-def writable_leftover(result: Result) -> bool:
-    return b"[]" not in result.stdout
+def left(mark: str) -> list[int]:
+    """Processes of this machine with that word in their command line."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if any(mark in word for word in process.cmdline()):
+                found.append(process.pid)
+        except psutil.Error:
+            continue
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -168,6 +208,7 @@ def places() -> Iterator[dict[str, str]]:
             "abstract": abstract,
             "checkout": str(Path(__file__).resolve().parents[2]),
             "secret": SECRET,
+            "mq_open": str(REFUSED["mq_open"][platform.machine() == "aarch64"]),
         }
         del os.environ["JOINTRL_TEST_SECRET"]
 
@@ -187,18 +228,17 @@ def test_contained_and_the_next_task_is_not_affected(name: str, mode: Mode, plac
     code = attack.code
     for key, value in places.items():
         code = code.replace("{" + key + "!r}", repr(value)).replace("{" + key + "}", value)
-    result = provider.run([PYTHON, "-I", "-S", "main.py"], files={"main.py": code}, limits=attack.limits)
+    result = provider.run([PYTHON, "-I", "-S", MARK], files={MARK: code}, limits=attack.limits)
     assert attack.contained(result), result
     after = provider.run([PYTHON, "-I", "-S", "-c", "import os; print(os.listdir('.'), 6 * 7)"], limits=QUICK)
     assert (after.exit_code, after.stdout) == (0, b"[] 42\n")
-    assert sleepers() == []
+    assert left(MARK) == []
 
 
-def test_a_fork_bomb_meets_the_process_limit_where_that_is_enforced() -> None:
-    if os.getuid() != 0:
-        pytest.skip("needs root: a uid of its own a slot")
+@pytest.mark.parametrize("mode", [mode for mode in MODES if "processes" not in Bubblewrap(mode).unenforced])
+def test_a_fork_bomb_meets_the_process_limit_where_that_is_enforced(mode: Mode) -> None:
     code = "import os, time\nn = 0\ntry:\n  while n < 200:\n    if os.fork() == 0: time.sleep(2); os._exit(0)\n    n += 1\nexcept OSError: print(n)"
-    result = Bubblewrap("setuid").run([PYTHON, "-I", "-S", "-c", code], limits=Limits(processes=16, wall_seconds=5))
+    result = Bubblewrap(mode).run([PYTHON, "-I", "-S", "-c", code], limits=Limits(processes=16, wall_seconds=5))
     assert 1 <= int(result.stdout) < 16
 
 
@@ -209,6 +249,7 @@ CHEATS = {
     "fake all passed": "print('2 passed, 0 failed')\nprint('{\"value\": 3}')\ndef add(a, b): return 0",
     "sys.exit(0)": "import sys; sys.exit(0)",
     "os._exit(0)": "import os; os._exit(0)",
+    "exit code of a missing Python": "import os; os._exit(127)",
     "exit inside": "import os\ndef add(a, b): os._exit(0)",
     "an __eq__ that always agrees": "class Yes(int):\n  def __eq__(self, other): return True\n  __hash__ = int.__hash__\ndef add(a, b): return Yes(0)",
     "patched json": "import json\njson.dumps = lambda *a, **k: 'true'\ndef add(a, b): return 0",
@@ -244,28 +285,55 @@ def test_each_case_is_marked_by_itself_and_types_count() -> None:
 # A verifier of ours that evaluates what it is given: what comes of it ends with that job.
 HOSTILE_ANSWERS = {
     "kills its server": "__import__('os').kill(__import__('os').getppid(), 9)",
+    "stops its server": "__import__('os').kill(__import__('os').getppid(), 19)",
     "kills everybody": "__import__('os').kill(-1, 9)",
     "exits": "__import__('os')._exit(0)",
     "opens the server's output": "open('/proc/%d/fd/4' % __import__('os').getppid(), 'w').write('x')",
+    "reads the server's memory": "open('/proc/%d/mem' % __import__('os').getppid(), 'rb')",
+    "opens the first process's memory": "open('/proc/1/mem', 'r+b')",
+    "lowers the server's limits": "__import__('resource').prlimit(__import__('os').getppid(), 9, (1, 1))",
+    "lowers the server's priority": "__import__('os').setpriority(0, __import__('os').getppid(), 19)",
+    "writes an answer of its own": "__import__('os').write(3, b'{\"value\": 120}\\n') and __import__('time').sleep(9)",
     "never ends": "9**9**9**9",
     "eats memory": "[0] * 10**11",
     "sleeps": "__import__('time').sleep(60)",
-    "daemon": "__import__('subprocess').run(['/usr/bin/setsid', '/usr/bin/sleep', '600'])",
+    "daemon": f"__import__('subprocess').run(['/usr/bin/setsid', '/usr/bin/sleep', '{DURATION}'])",
     "not finite": "float('inf')",
     "huge": "'x' * 10**8",
 }
 
 
+@pytest.fixture(scope="module", params=MODES)
+def server(request: pytest.FixtureRequest) -> Iterator[ForkServer]:
+    server = ForkServer(Bubblewrap(request.param))
+    yield server
+    server.close()
+
+
+def evaluate(server: ForkServer, answer: str) -> object:
+    return server.call("builtins:eval", (answer,), Limits(wall_seconds=0.7, memory_mib=128))
+
+
 @pytest.mark.parametrize("name", HOSTILE_ANSWERS)
-def test_an_answer_that_is_evaluated_ends_with_its_job(name: str) -> None:
+def test_an_answer_that_is_evaluated_ends_with_its_job(
+    name: str, server: ForkServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forkserver, "GRACE_SECONDS", 1.0)
+    assert evaluate(server, "1 + 1") == 2
     with pytest.raises(SandboxError):
-        sandbox.call("builtins:eval", HOSTILE_ANSWERS[name], limits=Limits(wall_seconds=0.7, memory_mib=128))
-    assert sandbox.call("math:factorial", 5) == 120
-    assert [process for process in psutil.process_iter() if process.name() == "sleep" and _sandboxed(process)] == []
+        evaluate(server, HOSTILE_ANSWERS[name])
+    assert server.call("math:factorial", (5,), Limits()) == 120
+    assert left(DURATION) == []
 
 
-def _sandboxed(process: psutil.Process) -> bool:
-    try:
-        return process.uids().real >= 60_000
-    except psutil.Error:
-        return False
+def test_what_an_answer_leaves_is_gone_before_the_next_job(server: ForkServer) -> None:
+    evaluate(server, "[open(place + '/x', 'w').close() for place in ('/work', '/tmp')] and 1")
+    assert evaluate(server, "__import__('os').listdir('/work') + __import__('os').listdir('/tmp')") == []
+    # More orphans than the server may have processes: each is waited for, none counts afterwards.
+    orphan = (
+        "[__import__('os').fork() or __import__('os')._exit(__import__('os').fork() and 0) for _ in range(8)] and 7"
+    )
+    for _ in range(20):
+        assert evaluate(server, orphan) == 7
+    processes = "sum(name.isdigit() for name in __import__('os').listdir('/proc'))"
+    assert evaluate(server, processes) == 3  # the sandbox's first one, the server and the job itself
