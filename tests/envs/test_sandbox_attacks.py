@@ -225,6 +225,8 @@ def _accept(server: socket.socket) -> None:
 @pytest.mark.parametrize("name", ATTACKS)
 def test_contained_and_the_next_task_is_not_affected(name: str, mode: Mode, places: dict[str, str]) -> None:
     attack, provider = ATTACKS[name], Bubblewrap(mode)
+    if name.startswith("fork bomb") and provider.unenforced:
+        pytest.skip("processes are not limited in this mode as root: the bomb could take the whole machine with it")
     code = attack.code
     for key, value in places.items():
         code = code.replace("{" + key + "!r}", repr(value)).replace("{" + key + "}", value)
