@@ -63,7 +63,7 @@ def started_ray(config: Config, logs: Path) -> Iterator[None]:
         include_dashboard=False,
         object_store_memory=config.cluster.object_store_mib * 2**20,
         _temp_dir=temporary,
-        logging_level="error",
+        logging_level="warning",
         log_to_driver=False,
         runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}},
     )

@@ -235,7 +235,7 @@ def _finish_step(
     numbers |= {"time/step_seconds": seconds, "time/tokens_per_second": tokens / seconds}
     # What changed nothing has no version of its own, and may not write over the step that has.
     step, prefix = run.version, run.stage
-    if run.composed.config.mode == "rollout_only":
+    if not updated and run.composed.config.mode == "rollout_only":
         step += run.stage_step
     elif not updated:
         prefix = f"{run.stage}/not_trained"

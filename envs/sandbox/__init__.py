@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from envs.sandbox.bubblewrap import PYTHON, WORK, Bubblewrap, Mode
+from envs.sandbox.bubblewrap import PYTHON, WORK, Bubblewrap
 from envs.sandbox.forkserver import ForkServers
 from envs.sandbox.limits import (
     Limits,
@@ -59,10 +59,8 @@ CONCURRENCY = max(2, os.cpu_count() or 1)
 
 @functools.cache
 def provider() -> Bubblewrap:
-    """The one that runs programs here; root in a container may lack what `setuid` needs, and still have `userns`."""
-    modes: tuple[Mode, ...] = ("setuid", "userns") if os.getuid() == 0 else ("userns",)
-    candidates = [Bubblewrap(mode) for mode in modes]
-    return next((candidate for candidate in candidates if not candidate.why_not()), candidates[0])
+    """The one that runs programs here: as root `setuid` or nothing, since `userns` would not limit processes there."""
+    return Bubblewrap()
 
 
 @functools.cache

@@ -4,8 +4,9 @@ In: what to run, with which files, limits and permissions.  Out: a `Result`.  Tw
 
 - `setuid`: the harness is root.  bwrap runs without a user namespace, and the program under a uid of its own slot,
   without any capability.  All limits hold.
-- `userns`: unprivileged.  A user namespace; the program is the harness's own uid outside of it.  Where the harness is
-  root in this mode, the kernel does not count processes: the wall clock ends what a fork bomb leaves.
+- `userns`: unprivileged.  A user namespace; the program is the harness's own uid outside of it.  Never chosen by itself
+  where the harness is root: the kernel does not count root's processes, and a fork bomb can take the whole machine
+  before the wall clock ends it.
 
 In both: no network, no host file but /usr, this Python and what `Permissions` name, a tmpfs of limited size each at
 /work and /tmp, a filter on system calls (`envs.sandbox.seccomp`), and a pid namespace whose end kills all inside.
@@ -95,11 +96,17 @@ class Bubblewrap:
         try:
             result = self.run(["/usr/bin/true"], limits=Limits(wall_seconds=10))
         except (OSError, SandboxDown) as error:
-            return f"bubblewrap does not start: {error}; allow user namespaces, or run as root"
+            return f"bubblewrap does not start: {error}; {self._remedy}"
         if result.exit_code:
             lines = result.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {result.exit_code}"]
-            return f"bubblewrap fails: {lines[-1]}; allow user namespaces, or run as root"
+            return f"bubblewrap fails: {lines[-1]}; {self._remedy}"
         return ""
+
+    @property
+    def _remedy(self) -> str:
+        if self.mode == "setuid":
+            return "root lacks capabilities here (a container?): run as another user, or grant CAP_SYS_ADMIN"
+        return "allow user namespaces, or run as root"
 
     def run(
         self,

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ from envs.domain import Domain
 from envs.families import all_domains
 from envs.families.reasoning_gym import (
     ALLOWED,
-    COMPARISONS,
     DATASETS,
     EXCLUDED,
     HASH_SEEDED,
@@ -27,9 +25,10 @@ from envs.families.reasoning_gym import (
     SCORER_FAILURES,
     SCORER_LIMITS,
     Source,
-    extract_answer,
     make,
 )
+from envs.families.reasoning_gym_rules import COMPARISONS, extract_answer
+from envs.sandbox import SandboxDown, SandboxFailed, SandboxTimeout
 from envs.types import Status, Trajectory
 
 DOMAINS = {name: domain for name, domain in all_domains().items() if domain.family == "reasoning_gym"}
@@ -140,13 +139,12 @@ def test_a_hostile_scorer_is_called_in_the_sandbox_only(dataset: str, monkeypatc
 
 
 @pytest.mark.parametrize("dataset", HOSTILE)
-def test_code_never_reaches_a_hostile_scorer(dataset: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    mark = tmp_path / "mark"
+def test_code_never_reaches_a_hostile_scorer(dataset: str, monkeypatch: pytest.MonkeyPatch) -> None:
     domain = _domain(dataset)
     task = domain.task(0)
     monkeypatch.setattr("envs.sandbox.call", lambda *arguments, **options: 1.0)
     for answer in (
-        f"__import__('os').system('touch {mark}')",
+        "__import__('os').system('id')",
         "().__class__",
         "exec('1')",
         "x.is_real",
@@ -154,7 +152,6 @@ def test_code_never_reaches_a_hostile_scorer(dataset: str, monkeypatch: pytest.M
         "lambda: 1",
     ):
         assert score_text(domain, task, answer).value == 0.0, answer
-    assert not mark.exists()
 
 
 @pytest.mark.skipif(bool(sandbox.available()), reason=sandbox.available() or "works")
@@ -166,6 +163,41 @@ def test_a_hopeless_power_costs_the_point_and_its_time() -> None:
     assert time.perf_counter() - start < 20
     assert SCORER_FAILURES["simple_integration", "SandboxTimeout"] >= 1
     assert score_text(domain, task, task.reference).value == 1.0
+
+
+@pytest.mark.parametrize("error", [SandboxTimeout, SandboxFailed])
+def test_a_right_answer_that_gets_no_verdict_is_unscored_and_a_wrong_one_is_wrong(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    domain = _domain("n_queens")
+    task = domain.task(0)
+
+    def call(*arguments: Any, **options: Any) -> float:
+        raise error("too slow")
+
+    monkeypatch.setattr("envs.sandbox.call", call)
+    assert "no verdict on the gold answer" in score_text(domain, task, task.reference).reason
+    assert score_text(domain, task, "Q _ _").value == 0.0
+
+
+@pytest.mark.parametrize("verdict", [7.0, -1.0, True, "1.0"])
+def test_a_verdict_out_of_range_is_no_verdict(verdict: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    domain = _domain("n_queens")
+    task = domain.task(0)
+    monkeypatch.setattr("envs.sandbox.call", lambda *arguments, **options: verdict)
+    assert score_text(domain, task, "Q _ _").value == 0.0
+
+
+@pytest.mark.parametrize("error", [SandboxTimeout, SandboxFailed])
+def test_a_task_that_cannot_be_made_is_the_sandbox_s_doing(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def call(*arguments: Any, **options: Any) -> float:
+        raise error("too slow")
+
+    monkeypatch.setattr("envs.sandbox.call", call)
+    with pytest.raises(SandboxDown, match="task 987654 could not be made: too slow"):
+        _domain("ransom_note").task(987_654)
 
 
 @pytest.mark.parametrize(

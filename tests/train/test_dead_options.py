@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from train import config as config_module
-from train.config import Config
 
 ROOT = Path(__file__).resolve().parents[2]
 CLASSES = {
@@ -130,7 +129,3 @@ def test_a_leaf_that_nobody_reads_would_be_found() -> None:
         ("ClusterConfig", "trainer"),
         ("TrainerConfig", "ranks"),
     }
-
-
-def test_the_root_is_the_run_s_config() -> None:
-    assert CLASSES["Config"] is Config
