@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from envs.check import DomainCheck, check_domains, render_score, render_task
+from envs.check import SECONDS_A_DOMAIN, DomainCheck, check_domains, render_score, render_task
 from envs.demonstrate import demonstrate_sync, run_policy_sync, score_text
 from envs.domain import Domain, Family, select
 from envs.families import FAMILIES, all_domains, with_families
@@ -67,6 +67,9 @@ def _parser() -> argparse.ArgumentParser:
     check = command("check", "Try out what every domain promises.")
     check.add_argument("glob", nargs="?", default="*")
     check.add_argument("--seeds", type=int, default=20, metavar="N", help="tasks of each domain")
+    check.add_argument(
+        "--seconds", type=float, default=SECONDS_A_DOMAIN, metavar="S", help="slow domains get fewer tasks than that"
+    )
     check.add_argument("--json", action="store_true")
     return parser
 
@@ -121,7 +124,7 @@ def _nearest(name: str, domains: Mapping[str, Domain]) -> str:
 def _list(options: argparse.Namespace) -> int:
     if options.excluded:
         return _list_excluded(options)
-    rows = [_row(domain) for domain in _matching(options).values()]
+    rows = [(_contract if options.json else _row)(domain) for domain in _matching(options).values()]
     if options.json:
         print(json.dumps(rows, ensure_ascii=False, indent=1))
     else:
@@ -149,6 +152,18 @@ def _row(domain: Domain) -> dict[str, Any]:
         "verifier": domain.verifier_id,
         "licence": domain.licence,
         "source": domain.source,
+    }
+
+
+def _contract(domain: Domain) -> dict[str, Any]:
+    """All that a domain declares, for --json."""
+    return _row(domain) | {
+        "tiers": list(domain.tiers),
+        "score_range": list(domain.score_range),
+        "knobs": dict(domain.knobs),
+        "permissions": dataclasses.asdict(domain.permissions),
+        "needs_sandbox": domain.needs_sandbox,
+        "gold": "gold" if domain.margin is None else f"beats random by {domain.margin.points:g}",
     }
 
 
@@ -193,12 +208,16 @@ def _ask_person(task: Task, messages: tuple[Message, ...]) -> Message:
 def _check(options: argparse.Namespace) -> int:
     if options.seeds < 1:
         raise UsageError(f"--seeds {options.seeds} must be at least 1")
-    checks = check_domains(_matching(options), options.seeds, options.family_paths)
+    checks = check_domains(_matching(options), options.seeds, options.family_paths, options.seconds)
     if options.json:
-        print(json.dumps([dataclasses.asdict(check) for check in checks], ensure_ascii=False, indent=1))
+        print(json.dumps([_as_json(check) for check in checks], ensure_ascii=False, indent=1))
     else:
         _print_checks(checks)
     return 0 if all(check.is_good for check in checks) else 1
+
+
+def _as_json(check: DomainCheck) -> dict[str, Any]:
+    return {key: value for key, value in dataclasses.asdict(check).items() if key != "tasks"}
 
 
 def _print_checks(checks: Sequence[DomainCheck]) -> None:
@@ -206,6 +225,7 @@ def _print_checks(checks: Sequence[DomainCheck]) -> None:
         {
             "name": check.name,
             "ok": "yes" if check.is_good else "NO",
+            "tasks": check.num_tasks,
             "gold": f"{check.gold_score:.2f}",
             "constant": f"{check.constant_score:.2f}",
             "duplicates": f"{check.duplicate_rate:.0%}",
@@ -222,6 +242,8 @@ def _print_checks(checks: Sequence[DomainCheck]) -> None:
             print(f"problem  {check.name}: {line}")
         for line in check.warnings:
             print(f"warning  {check.name}: {line}")
+        for label, reason in check.accepted.items():
+            print(f"accepted {check.name}: {label}, {reason}")
 
 
 def _print_table(rows: Sequence[Mapping[str, Any]], caption: str) -> None:

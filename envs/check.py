@@ -1,34 +1,34 @@
 """What every domain promises, tried out: the same tasks everywhere, a gold that wins, and no prize for nonsense.
 
 In: domains and a number of tasks each.  Out: a `DomainCheck` each, with problems (broken promises) and warnings.
-Called by `python -m envs check` and tests.  `python -m envs.check` is the helper process that makes the same tasks
-under another PYTHONHASHSEED.
+Called by `python -m envs check` and tests.  Domains whose tasks or verdicts take long are tried on fewer tasks.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import re
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from envs.demonstrate import demonstrate_sync, score_text
-from envs.domain import Domain, Family
-from envs.families import FAMILIES, all_domains, with_families
-from envs.types import Message, Task
+from envs.demonstrate import demonstrate_sync, run_policy_sync, score_text
+from envs.domain import Domain, Policy
+from envs.elsewhere import OTHER_HASH_SEED, Elsewhere, digest
+from envs.families import FAMILIES, all_domains
+from envs.tools import check_arguments, parse_tool_call
+from envs.types import Message, Status, Task, ToolCall, Trajectory
 from rewards.score import Score
 
-OTHER_HASH_SEED = "4242"
 CONSTANT_LIMIT = 0.5
 NUM_HOSTILE_TASKS = 3
-DIGEST_TIMEOUT_SECONDS = 900
+NUM_FOREIGN_GOLDS = 12
+LEAST_TASKS = 3  # however slow a domain is
+SECONDS_A_DOMAIN = 10.0
+# Their golds are tried on every domain, also where it is checked alone.
+BAIT = ("math/add", "text/sort", "logic/and_or", "tools/store")
+# Tried as constant answers, besides the most common golds.
+CONSTANTS = ("0", "1", "2", "yes", "no", "true", "false", "[]", "A")
 
 HOSTILE_ANSWERS: dict[str, str] = {
     "empty": "",
@@ -43,10 +43,15 @@ HOSTILE_ANSWERS: dict[str, str] = {
 
 @dataclass(slots=True, kw_only=True)
 class DomainCheck:
-    """The findings on one domain.  `accepted` maps a hostile answer that scored the maximum to why that is right."""
+    """The findings on one domain.
+
+    - `num_tasks`: tried, at most `num_asked`; fewer where the domain is slow.
+    - `accepted`: a hostile answer that scored the maximum -> why that is right.
+    """
 
     name: str
-    num_tasks: int
+    num_asked: int
+    num_tasks: int = 0
     problems: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     accepted: dict[str, str] = field(default_factory=dict)
@@ -54,8 +59,10 @@ class DomainCheck:
     gold_score: float = 0.0
     constant_answer: str = ""
     constant_score: float = 0.0
+    random_score: float = 0.0
     generate_seconds: float = 0.0
     score_seconds: float = 0.0
+    tasks: list[Task] = field(default_factory=list, repr=False)
 
     @property
     def is_good(self) -> bool:
@@ -63,71 +70,159 @@ class DomainCheck:
 
 
 def check_domains(
-    domains: Mapping[str, Domain], num_tasks: int, family_paths: Mapping[str, str] | None = None
+    domains: Mapping[str, Domain],
+    num_tasks: int,
+    family_paths: Mapping[str, str] | None = None,
+    seconds: float = SECONDS_A_DOMAIN,
 ) -> list[DomainCheck]:
-    """Check each domain on its first `num_tasks` indices.  `family_paths` names the user's own families."""
-    elsewhere = digests_elsewhere(list(domains), num_tasks, family_paths or {})
-    foreign = {name: _final_text(domain) for name, domain in domains.items()}
-    return [check_domain(domain, num_tasks, elsewhere.get(name), foreign) for name, domain in domains.items()]
+    """Check each domain on its first `num_tasks` indices, or as many as take it about `seconds`.
+
+    `family_paths` names the user's own families.
+    """
+    checks = [_started(domain, num_tasks, seconds) for domain in domains.values()]
+    elsewhere = Elsewhere({check.name: len(check.tasks) for check in checks}, family_paths or {})
+    baits = {name: domain for name, domain in all_domains(FAMILIES).items() if name in BAIT} | dict(domains)
+    golds = {name: _final_text(domain) for name, domain in baits.items()}
+    for number, (check, domain) in enumerate(zip(checks, domains.values(), strict=True)):
+        _finish(check, domain, _foreign(golds, domain.name, number), seconds)
+    found = elsewhere.result()
+    for check in checks:
+        _check_elsewhere(check, found.get(check.name))
+    return checks
 
 
 def check_domain(
     domain: Domain, num_tasks: int, elsewhere: str | None = None, foreign_golds: Mapping[str, str] | None = None
 ) -> DomainCheck:
     """All checks of one domain; `elsewhere` is the digest that another process made, None to skip that check."""
-    check = DomainCheck(name=domain.name, num_tasks=num_tasks)
-    start = time.perf_counter()
-    try:
-        tasks = [domain.task(index) for index in range(num_tasks)]
-    except Exception as problem:  # any exception is the finding, it is reported in full
-        check.problems.append(f"making a task raises {_words(problem)}")
-        return check
-    check.generate_seconds = (time.perf_counter() - start) / num_tasks
-    _check_tasks(check, domain, tasks, elsewhere)
-    golds = _check_gold(check, domain, tasks)
-    _check_hostile(check, domain, tasks[:NUM_HOSTILE_TASKS], golds, foreign_golds or {})
-    if check.is_good:  # else the scorer may raise, and the finding is made
-        _check_constant(check, domain, tasks, golds)
+    check = _started(domain, num_tasks, SECONDS_A_DOMAIN)
+    _finish(check, domain, foreign_golds or {}, SECONDS_A_DOMAIN)
+    _check_elsewhere(check, elsewhere)
     return check
 
 
-def _check_tasks(check: DomainCheck, domain: Domain, tasks: Sequence[Task], elsewhere: str | None) -> None:
+def _started(domain: Domain, num_tasks: int, seconds: float) -> DomainCheck:
+    """The tasks are made, here; another process will make them again."""
+    check = DomainCheck(name=domain.name, num_asked=num_tasks)
+    start = time.perf_counter()
+    try:
+        for index in range(num_tasks):
+            if index >= LEAST_TASKS and time.perf_counter() - start > seconds / 4:
+                break
+            check.tasks.append(domain.task(index))
+    except Exception as problem:  # any exception is the finding, it is reported in full
+        check.problems.append(f"making task {len(check.tasks)} raises {_words(problem)}")
+    check.generate_seconds = (time.perf_counter() - start) / max(len(check.tasks), 1)
+    return check
+
+
+def _finish(check: DomainCheck, domain: Domain, foreign_golds: Mapping[str, str], seconds: float) -> None:
+    if not check.is_good or not check.tasks:
+        return
+    _check_tasks(check, domain)
+    golds = _check_gold(check, domain, seconds / 4)
+    tasks = check.tasks[: len(golds)]
+    _check_hostile(check, domain, tasks[:NUM_HOSTILE_TASKS], golds, foreign_golds)
+    _check_hostile_calls(check, domain, tasks[:NUM_HOSTILE_TASKS])
+    if check.is_good:  # else the scorer may raise, and the finding is made
+        _check_constant(check, domain, tasks, golds, seconds / 4)
+
+
+def _check_elsewhere(check: DomainCheck, found: str | None) -> None:
+    if found is not None and check.tasks and found != digest(check.tasks):
+        check.problems.append(f"tasks differ in another process with PYTHONHASHSEED={OTHER_HASH_SEED}")
+
+
+def _check_tasks(check: DomainCheck, domain: Domain) -> None:
+    tasks = check.tasks
     if len({task.id for task in tasks}) < len(tasks):
         check.problems.append("two tasks have the same id")
     if domain.task(tasks[0].index) != tasks[0]:
         check.problems.append("a task differs when it is made again")
-    if elsewhere is not None and elsewhere != digest(tasks):
-        check.problems.append(f"tasks differ in another process with PYTHONHASHSEED={OTHER_HASH_SEED}")
     check.duplicate_rate = 1 - len({task.prompt for task in tasks}) / len(tasks)
     if check.duplicate_rate > 0.5:
         check.warnings.append(f"{check.duplicate_rate:.0%} of the prompts are duplicates")
 
 
-def _check_gold(check: DomainCheck, domain: Domain, tasks: Sequence[Task]) -> list[str]:
-    """Demonstrations must score the maximum; returns their final texts."""
-    finals, total, start = [], 0.0, time.perf_counter()
-    for task in tasks:
+# ---- gold ------------------------------------------------------------------------------------------------------------
+
+
+def _check_gold(check: DomainCheck, domain: Domain, seconds: float) -> list[str]:
+    """Demonstrations must parse and score the maximum, or their margin; returns the final texts of those tried."""
+    finals: list[str] = []
+    values: list[float] = []
+    start = time.perf_counter()
+    for task in check.tasks:
+        if len(finals) >= LEAST_TASKS and time.perf_counter() - start > seconds:
+            break
         try:
-            messages, score = demonstrate_sync(domain, task)
+            trajectory = run_policy_sync(domain, task, domain.gold)
+            score = domain.score(task, trajectory)
         except Exception as problem:  # any exception is the finding, it is reported in full
             check.problems.append(f"gold of {task.id} raises {_words(problem)}")
             finals.append("")
             continue
-        finals.append(messages[-1].text)
-        if score.value is None:
-            check.problems.append(f"gold of {task.id} is unscored: {score.reason}")
-        elif score.value != domain.score_range[1]:
-            check.problems.append(f"gold of {task.id} scores {score.value}, not {domain.score_range[1]}")
-        total += score.value or 0.0
-    check.score_seconds = (time.perf_counter() - start) / len(tasks)
-    check.gold_score = total / len(tasks)
+        finals.append(trajectory.final_text)
+        values.append(score.value or 0.0)
+        check.problems += [f"gold of {task.id} {fault}" for fault in _gold_faults(domain, trajectory, score)]
+    check.num_tasks = len(finals)
+    check.score_seconds = (time.perf_counter() - start) / len(finals)
+    check.gold_score = sum(values) / len(finals)
+    if domain.margin is not None:
+        _check_margin(check, domain, check.tasks[: len(finals)])
     return finals
+
+
+def _gold_faults(domain: Domain, trajectory: Trajectory, score: Score) -> list[str]:
+    faults = []
+    if trajectory.status is not Status.DONE:
+        faults.append(f"does not end within {domain.max_turns} turns")
+    if score.value is None:
+        faults.append(f"is unscored: {score.reason}")
+    elif domain.margin is None and score.value != domain.score_range[1]:
+        faults.append(f"scores {score.value}, not {domain.score_range[1]}")
+    calls = [call for turn in trajectory.turns for call in turn.message.tool_calls]
+    return faults + [fault for call in calls if (fault := _call_fault(domain, call))]
+
+
+def _call_fault(domain: Domain, call: ToolCall) -> str:
+    """Empty where the call is read back from its own text, and fits its tool."""
+    if parse_tool_call(call.raw) != call:
+        return f"has a call that is read back otherwise: {call.raw[:60]!r}"
+    spec = next((tool for tool in domain.tools if tool.name == call.name), None)
+    if spec is None:
+        return f"calls {call.name!r}, which is none of the domain's tools"
+    wrong = check_arguments(spec, call.arguments)
+    return f"calls {call.name} with wrong arguments: {wrong}" if wrong else ""
+
+
+def _check_margin(check: DomainCheck, domain: Domain, tasks: Sequence[Task]) -> None:
+    """The reference policy of an adversarial game must beat the random one by what the domain states."""
+    assert domain.margin is not None
+    scores = [domain.score(task, run_policy_sync(domain, task, domain.margin.random)) for task in tasks]
+    check.random_score = sum(score.value or 0.0 for score in scores) / len(scores)
+    if check.gold_score - check.random_score < domain.margin.points:
+        check.problems.append(
+            f"the reference policy scores {check.gold_score:.2f}, a random one {check.random_score:.2f}: "
+            f"less than {domain.margin.points:g} apart"
+        )
+
+
+# ---- nonsense --------------------------------------------------------------------------------------------------------
+
+
+def _foreign(golds: Mapping[str, str], name: str, number: int) -> dict[str, str]:
+    """Golds of other domains: all baits, and others evenly from the rest, not the same for each domain."""
+    others = [other for other in golds if other != name and other not in BAIT]
+    step = max(1, len(others) // NUM_FOREIGN_GOLDS)
+    chosen = [*others[number % step :: step][:NUM_FOREIGN_GOLDS], *(other for other in BAIT if other != name)]
+    return {other: golds[other] for other in chosen}
 
 
 def _check_hostile(
     check: DomainCheck, domain: Domain, tasks: Sequence[Task], golds: Sequence[str], foreign: Mapping[str, str]
 ) -> None:
-    answers = HOSTILE_ANSWERS | {f"gold of {name}": text for name, text in foreign.items() if name != domain.name}
+    answers = HOSTILE_ANSWERS | {f"gold of {name}": text for name, text in foreign.items()}
     for task, gold in zip(tasks, golds, strict=False):
         for label, answer in answers.items():
             problem = _hostile_problem(domain, task, answer)
@@ -138,9 +233,13 @@ def _check_hostile(
 
 
 def _hostile_problem(domain: Domain, task: Task, answer: str) -> str:
+    return _verdict_problem(domain, task, lambda task, messages: Message.of("assistant", answer))
+
+
+def _verdict_problem(domain: Domain, task: Task, policy: Policy) -> str:
     """Empty where the verdict is a number in range below the maximum."""
     try:
-        score = score_text(domain, task, answer)
+        score = domain.score(task, run_policy_sync(domain, task, policy))
     except Exception as problem:  # any exception is the finding, it is reported in full
         return f"raises {_words(problem)}"
     low, high = domain.score_range
@@ -151,13 +250,40 @@ def _hostile_problem(domain: Domain, task: Task, answer: str) -> str:
     return "maximum" if score.value == high else ""
 
 
-def _check_constant(check: DomainCheck, domain: Domain, tasks: Sequence[Task], golds: Sequence[str]) -> None:
-    """The best single answer, tried among the most common gold answers."""
-    for answer, _ in Counter(golds).most_common(3):
+def _check_hostile_calls(check: DomainCheck, domain: Domain, tasks: Sequence[Task]) -> None:
+    """Calls that no tool takes, in each turn: never an exception, and never the maximum."""
+    if not domain.tools:
+        return
+    known = domain.tools[0].name
+    for raw in (
+        "",
+        "{",
+        "null",
+        f'{{"name": "{known}", "arguments": {{}}}}',
+        '{"name": "no_such_tool", "arguments": {}}',
+    ):
+        policy = _calls_only(raw)
+        for task in tasks:
+            if problem := _verdict_problem(domain, task, policy):
+                check.problems.append(f"the call {raw!r} in each turn of {task.id}: {problem}")
+
+
+def _calls_only(raw: str) -> Policy:
+    return lambda task, messages: Message.of("assistant", "", tool_calls=(parse_tool_call(raw),))
+
+
+def _check_constant(
+    check: DomainCheck, domain: Domain, tasks: Sequence[Task], golds: Sequence[str], seconds: float
+) -> None:
+    """The best single answer, tried among the most common gold answers and a few usual ones."""
+    start = time.perf_counter()
+    for answer in dict.fromkeys([gold for gold, _ in Counter(golds).most_common(3)] + list(CONSTANTS)):
         mean = sum(score_text(domain, task, answer).value or 0.0 for task in tasks) / len(tasks)
         if mean > check.constant_score:
             check.constant_answer, check.constant_score = answer, mean
-    if check.constant_score > CONSTANT_LIMIT and len(tasks) > 2:
+        if time.perf_counter() - start > seconds:
+            break
+    if check.constant_score > CONSTANT_LIMIT and len(tasks) > LEAST_TASKS:
         check.warnings.append(f"the constant answer {check.constant_answer[:40]!r} scores {check.constant_score:.2f}")
 
 
@@ -188,54 +314,6 @@ def _bare(text: str) -> str:
     return " ".join(re.sub(r"</?answer>", " ", text).casefold().split())
 
 
-# ---- the same tasks in another process ------------------------------------------------------------------------------
-
-
-def digest(tasks: Sequence[Task]) -> str:
-    """A hash of all that a task is; sets, whose order depends on the hash seed, show as what they are."""
-    text = "\n".join(repr((task.id, task.prompt, task.reference, dict(task.metadata))) for task in tasks)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def digests(domains: Mapping[str, Domain], names: Sequence[str], num_tasks: int) -> dict[str, str]:
-    """Made from the last index to the first: a task may not depend on which others were made before it."""
-    return {name: _digest_of(domains[name], num_tasks) for name in names}
-
-
-def _digest_of(domain: Domain, num_tasks: int) -> str:
-    try:
-        return digest([domain.task(index) for index in reversed(range(num_tasks))][::-1])
-    except Exception as problem:  # no digest: the caller sees that they differ
-        return f"raises {_words(problem)}"
-
-
-def digests_elsewhere(names: Sequence[str], num_tasks: int, family_paths: Mapping[str, str]) -> dict[str, str]:
-    """`digests` in a fresh process under another PYTHONHASHSEED."""
-    request = json.dumps({"names": list(names), "num_tasks": num_tasks, "families": dict(family_paths)})
-    environment = os.environ | {
-        "PYTHONHASHSEED": OTHER_HASH_SEED,
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "envs.check"],
-        input=request,
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=DIGEST_TIMEOUT_SECONDS,
-    )
-    if done.returncode != 0:
-        raise RuntimeError(f"the helper process failed with code {done.returncode}:\n{done.stderr[-2000:]}")
-    answer: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
-    return answer
-
-
-def _answer_request() -> None:
-    request: dict[str, Any] = json.load(sys.stdin)
-    families: dict[str, Family] = with_families(request["families"], FAMILIES)
-    print(json.dumps(digests(all_domains(families), request["names"], request["num_tasks"])))
-
-
 # ---- for people ------------------------------------------------------------------------------------------------------
 
 
@@ -257,7 +335,3 @@ def render_score(score: Score) -> str:
         return f"unscored   {score.reason}"
     parts = ", ".join(f"{name} {value:g}" for name, value in score.parts.items())
     return f"score      {score.value:g}" + (f"  ({parts})" if parts else "")
-
-
-if __name__ == "__main__":
-    _answer_request()

@@ -8,13 +8,10 @@ rollouts; only the token lists are empty.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
-from envs.domain import Domain
+from envs.domain import Domain, Policy
 from envs.types import FinishReason, Message, Status, Task, Trajectory, Turn
 from rewards.score import Score
-
-Policy = Callable[[Task, tuple[Message, ...]], Message]
 
 
 async def run_policy(domain: Domain, task: Task, policy: Policy) -> Trajectory:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from envs.base import Environment, SingleTurn
+from envs.sandbox.limits import Permissions
 from envs.types import Message, Split, Task, Trajectory
 from rewards.score import Score
 
@@ -47,6 +48,28 @@ def single_turn(task: Task) -> Environment:
     return SingleTurn(task)
 
 
+# (task, the messages after the prompt so far) -> the next assistant message
+Policy = Callable[[Task, tuple[Message, ...]], Message]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Margin:
+    """What a reference policy is held to where nobody is sure to win: its mean score is `points` above `random`'s.
+
+    `random` must be a function of its arguments alone (see `rng_for`), so that the promise is the same everywhere.
+    """
+
+    random: Policy
+    points: float
+
+    def __post_init__(self) -> None:
+        if not self.points > 0:
+            raise ValueError(f"a margin must be above zero, got {self.points}")
+
+
+NO_PERMISSIONS = Permissions()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Domain:
     """One kind of task.  Pure data and functions; nothing here is evaluated from a string.
@@ -55,6 +78,11 @@ class Domain:
     - `score(task, trajectory)`: a `Score` in `score_range`; never raises on what a model can write.
     - `gold(task, messages)`: the next assistant message of a policy that scores the maximum, given the messages
       after the prompt so far.  It is also the source of demonstrations.
+    - `margin`: None, except in an adversarial game, where no policy is sure of the maximum.  There `gold` is the
+      reference policy, and `margin` what it must beat, and by how much.
+    - `knobs`: what makes it easier or harder, at this domain's values.
+    - `permissions`: what its sandboxed programs may read, write and start; told to the model in the prompt.
+    - `tiers`: thinking tiers that make sense for it.
     - `needs_sandbox`: tasks or verdicts are made in the sandbox; refused in a mix where none works.
     - `num_distinct`: None when unbounded, else an upper bound of distinct prompts.
     """
@@ -63,7 +91,8 @@ class Domain:
     family: str
     generate: Callable[[int], Draft]
     score: Callable[[Task, Trajectory], Score]
-    gold: Callable[[Task, tuple[Message, ...]], Message]
+    gold: Policy
+    margin: Margin | None = None
     environment: Callable[[Task], Environment] = single_turn
     tools: tuple[ToolSpec, ...] = ()
     max_turns: int = 1
@@ -74,7 +103,7 @@ class Domain:
     source: str
     licence: str
     knobs: Mapping[str, Any] = field(default_factory=dict)
-    permissions: tuple[str, ...] = ()
+    permissions: Permissions = NO_PERMISSIONS
     needs_sandbox: bool = False
 
     def __post_init__(self) -> None:
@@ -83,6 +112,10 @@ class Domain:
             raise ValueError(f"domain {self.name}: score_range {self.score_range} is empty")
         if self.name.split("/")[0] != self.family or self.name.count("/") != 1:
             raise ValueError(f"domain {self.name!r} must be named '<family>/<name>' with family {self.family!r}")
+        if self.max_turns < 1 or not self.tiers:
+            raise ValueError(f"domain {self.name}: it needs at least one turn and one tier")
+        if not (self.source and self.licence and self.generator_id and self.verifier_id):
+            raise ValueError(f"domain {self.name}: source, licence, generator_id and verifier_id may not be empty")
 
     def task(self, index: int) -> Task:
         """The task with that index; its split follows from its prompt."""

@@ -3,6 +3,8 @@
 In: an index.  Out: a task whose answer is the last `<answer>…</answer>` of the final text, or else the whole text.
 Listed in `envs.families`; the library is imported when the first task is made, not when domains are listed.
 
+`reasoning_gym/<dataset>` is the medium level; `-easy` and `-hard` stand beside it (`LEVELS`).
+
 The library's own scorers give credit for padding, for NaN, and for near misses; some raise on odd text.  So `DATASETS`
 names a rule for each dataset: plain comparison with the reference where one spelling is right, the dataset's own
 scorer (at least 0.99 of it) where several answers are right, and its partial credit in a few cases only.  A scorer that
@@ -18,7 +20,6 @@ import functools
 import io
 import json
 import random
-import re
 import warnings
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -26,177 +27,40 @@ from typing import Any
 
 from envs import sandbox
 from envs.domain import Domain, Draft, Family
-from envs.families.reasoning_gym_rules import COMPARISONS, extract_answer, is_solution
+from envs.families import rush_hour
+from envs.families.reasoning_gym_levels import LEVELS, ONE_LEVEL
+from envs.families.reasoning_gym_rules import COMPARISONS, extract_answer, is_expression, is_survo
+from envs.families.reasoning_gym_tables import (
+    ALLOWED,
+    DATASETS,
+    EAGER_SIZES,
+    ENDLESS_SIZE,
+    EXCLUDED,
+    GOLD_FROM_METADATA,
+    HOSTILE_NUMBER,
+    HOSTILE_TEXT,
+    MADE_INSIDE,
+    SCORER_LIMITS,
+    TASK_LIMITS,
+)
 from envs.questions import final_answer
-from envs.sandbox import Limits, SandboxDown, SandboxError, SandboxFailed, SandboxTimeout
+from envs.sandbox import SandboxDown, SandboxError, SandboxFailed, SandboxTimeout
 from envs.types import Message, Status, Task, Trajectory
 from rewards.score import Score, scored, unscored
 
 SOURCE = "reasoning-gym 0.1.25"
 INSTRUCTION = "Put only the final answer between <answer> and </answer>."
-SEED = 1
+# A library's task is a function of seed + index: levels that share a stream would share boards and answers.
+SEEDS = {"medium": 1, "easy": 1 + 10**9, "hard": 1 + 2 * 10**9}
 FULL_SCORE = 0.99  # of the dataset's own scorer
 MOST_PARTIAL = 0.9  # partial credit never comes near full credit
 LEAST_PARTIAL = 0.1  # below lie the consolation points for any text at all
 CACHED_ENTRIES = 512
+SOLVED_STRIDE = 10**6
 INSIDE = "envs.families.reasoning_gym_inside"
 
 # (dataset, exception type) -> how often its scorer raised on a model's answer.
 SCORER_FAILURES: Counter[tuple[str, str]] = Counter()
-
-# Rules: `text` equal up to white space; `word` also up to case; `number` equal as plain decimals; `numbers` equal as a
-# list of plain decimals; `roots` as `numbers`, each within 0.001; `ratio` a decimal or fraction, nearly equal; `roles`
-# equal as a set of "X is a Y"; `json` equal as JSON; `own` the dataset's own scorer; `partial` its own partial credit,
-# for answers no longer than the reference; `expression` sums, products and quotients of the task's numbers, each used
-# once, with the exact value wanted; `sandbox` its own scorer, which executes the answer and so runs in the
-# sandbox, on answers made of what `ALLOWED` lets through.
-DATASETS: dict[str, str] = {
-    "ab": "text",
-    "acre": "text",
-    "advanced_geometry": "own",
-    "aiw": "text",
-    "arc_1d": "text",
-    "arc_agi": "text",
-    "base_conversion": "text",
-    "basic_arithmetic": "number",
-    "bf": "text",
-    "binary_alternation": "number",
-    "binary_matrix": "sandbox",
-    "bitwise_arithmetic": "own",
-    "caesar_cipher": "text",
-    "calendar_arithmetic": "word",
-    "chain_sum": "number",
-    "circuit_logic": "text",
-    "coin_flip": "ratio",
-    "color_cube_rotation": "word",
-    "complex_arithmetic": "own",
-    "count_bits": "number",
-    "count_primes": "number",
-    "countdown": "expression",
-    "course_schedule": "word",
-    "cryptarithm": "own",
-    "decimal_arithmetic": "own",
-    "decimal_chain_sum": "number",
-    "dice": "text",
-    "emoji_mystery": "partial",
-    "family_relationships": "word",
-    "figlet_font": "word",
-    "fraction_simplification": "own",
-    "futoshiki": "partial",
-    "game_of_life": "json",
-    "game_of_life_halting": "word",
-    "gcd": "number",
-    "graph_color": "own",
-    "group_anagrams": "own",
-    "gsm_symbolic": "number",
-    "intermediate_integration": "sandbox",
-    "isomorphic_strings": "word",
-    "jugs": "own",
-    "kakurasu": "own",
-    "knights_knaves": "roles",
-    "largest_island": "number",
-    "lcm": "number",
-    "leg_counting": "number",
-    "letter_counting": "number",
-    "letter_jumble": "word",
-    "list_functions": "text",
-    "mahjong_puzzle": "word",
-    "manipulate_matrix": "text",
-    "maze": "text",
-    "mini_sudoku": "partial",
-    "modulo_grid": "text",
-    "n_queens": "sandbox",
-    "needle_haystack": "word",
-    "number_filtering": "text",
-    "number_format": "own",
-    "number_sequence": "number",
-    "number_sorting": "numbers",
-    "palindrome_generation": "own",
-    "palindrome_partitioning": "own",
-    "path_star": "text",
-    "polynomial_equations": "roots",
-    "polynomial_multiplication": "sandbox",
-    "pool_matrix": "own",
-    "power_function": "own",
-    "prime_factorization": "own",
-    "products": "number",
-    "puzzle24": "expression",
-    "quantum_lock": "own",
-    "ransom_note": "word",
-    "rearc": "text",
-    "rectangle_count": "number",
-    "rotate_matrix": "text",
-    "rotten_oranges": "number",
-    "rubiks_cube": "own",
-    "self_reference": "number",
-    "sentence_reordering": "partial",
-    "shortest_path": "own",
-    "simple_equations": "number",
-    "simple_geometry": "number",
-    "simple_integration": "sandbox",
-    "sokoban": "own",
-    "spell_backward": "word",
-    "spiral_matrix": "sandbox",
-    "string_insertion": "sandbox",
-    "string_manipulation": "text",
-    "string_splitting": "text",
-    "string_synthesis": "text",
-    "sudoku": "partial",
-    "survo": "text",
-    "syllogism": "word",
-    "time_intervals": "text",
-    "tower_of_hanoi": "own",
-    "tsumego": "word",
-    "word_ladder": "own",
-    "word_sequence_reversal": "text",
-    "word_sorting": "partial",
-    "zebra_puzzles": "word",
-}
-
-EXCLUDED: dict[str, str] = {
-    "knight_swap": "its levels fail an assertion, and its tasks depend on PYTHONHASHSEED",
-    "codeio": "it executes packaged code when it makes a task, and tasks depend on the order of access",
-    "boxnet": "it ships no solution, and its scorer raises on valid JSON",
-    "rush_hour": "it ships no solution",
-    "propositional_logic": "restating a premise scores the maximum in nine tasks of ten",
-    "composite": "it is a mixture of the others; mixing is the run's task",
-}
-
-# Nothing else may reach a scorer that executes it: neither a name to call nor a way to make one.  What is left can only
-# take time, which the sandbox bounds.
-ALLOWED: dict[str, re.Pattern[str]] = {
-    "binary_matrix": re.compile(r"[0-9\s,\[\]]+"),
-    "intermediate_integration": re.compile(
-        r"(?:[0-9\s()*+/.,^-]|\b(?:C|x|Integral|a?(?:sin|cos|tan)|(?:sin|cos|tan)h|exp|log|sqrt|pi|E)\b)+"
-    ),
-    "n_queens": re.compile(r"[Q_\s]+"),
-    "polynomial_multiplication": re.compile(r"(?:[0-9\s()*+^-]|\b[xyz]\b)+"),
-    "simple_integration": re.compile(r"(?:[0-9\s()*+/.^-]|\b[CXxYy]\b)+"),
-    "spiral_matrix": re.compile(r"[0-9\s,\[\]-]+"),
-    "string_insertion": re.compile(r"[A-E\s,'\"\[\]]+"),
-}
-# Their tasks depend on PYTHONHASHSEED: made in the sandbox, where it is 0 for everybody.
-HASH_SEEDED = {"isomorphic_strings", "polynomial_multiplication", "ransom_note", "word_ladder"}
-SCORER_LIMITS = Limits(wall_seconds=2.0, cpu_seconds=2.0, memory_mib=512)
-TASK_LIMITS = Limits(wall_seconds=20.0, cpu_seconds=20.0, memory_mib=1024)
-
-# These build all their tasks at construction; an index beyond the size repeats a task.
-EAGER_SIZES = {"acre": 2_000, "list_functions": 100_000, "gsm_symbolic": 100_000, "word_ladder": 1_000}
-ENDLESS_SIZE = 10**9
-
-GOLD_FROM_METADATA: dict[str, Callable[[Mapping[str, Any]], str]] = {
-    "graph_color": lambda metadata: json.dumps(metadata["possible_answer"]),
-    "rubiks_cube": lambda metadata: str(metadata["example_correct_answer"]),
-}
-
-# What no right answer contains, but what costs a scorer seconds or gigabytes, or deceives it (NaN).
-_HOSTILE_NUMBER = re.compile(r"\b[+-]?(?:s?nan|inf|infinity)\b|\d[eE][+-]?\d{4,}|\d{1000,}", re.IGNORECASE)
-_HOSTILE: dict[str, re.Pattern[str]] = {
-    "rubiks_cube": re.compile(r"\d{2,}"),  # R999999999 is expanded to a list of that length
-    "kakurasu": re.compile(r"[^01\s]"),  # the scorer skips any text between the digits
-    "quantum_lock": re.compile(r"[^ABC→>,\s-]"),  # … and here between the letters
-    "sokoban": re.compile(r"[^UDLR\s]"),  # … and here between the moves
-}
 _MODEL_CAUSED = (
     ArithmeticError,
     AssertionError,
@@ -240,7 +104,7 @@ class Source:
         return entry
 
     def _made(self, index: int) -> dict[str, Any]:
-        if self.name in HASH_SEEDED:
+        if self.name in MADE_INSIDE:
             arguments = (self.name, self.seed, self._config, index)
             try:
                 made: dict[str, Any] = sandbox.call(f"{INSIDE}:make_entry", *arguments, limits=TASK_LIMITS)
@@ -251,10 +115,16 @@ class Source:
         dataset = self.dataset
         with isolated(self.seed + index):
             entry: dict[str, Any] = dataset[index]
+            while self.name == "sokoban" and dataset.score_answer("", entry) >= FULL_SCORE:
+                index += SOLVED_STRIDE  # all boxes stand on goals already
+                entry = dataset[index]
+        if self.name == "rush_hour":  # the library ships none
+            entry["answer"] = rush_hour.solution(entry["metadata"]["board_config"])
         return entry
 
     def judged(self, answer: str, entry: Mapping[str, Any]) -> float:
         """The dataset's own score of an answer, in this process."""
+        entry = {**entry, "metadata": dict(entry["metadata"])}  # knight_swap's scorer writes into it
         with isolated(self.seed):
             return float(self.dataset.score_answer(answer, entry))
 
@@ -300,15 +170,18 @@ def isolated(seed: int) -> Iterator[None]:
         numpy.random.set_state(numpy_state)
 
 
-def make(dataset: str, *, name: str = "", seed: int = SEED, **config: Any) -> Domain:
-    """One dataset as a domain; `config` goes to it unchanged.
+def make(dataset: str, level: str = "medium", *, name: str = "", seed: int | None = None, **config: Any) -> Domain:
+    """One dataset at one level as a domain; `config` overrides the level's settings.
 
-    Example: ``make("chain_sum", name="reasoning_gym/chain_sum_long", min_terms=6, max_terms=8)``
+    Example: ``make("chain_sum", name="reasoning_gym/chain_sum-long", min_terms=6, max_terms=8)``
     """
     if dataset not in DATASETS:
         reason = EXCLUDED.get(dataset, "there is no such dataset")
         raise ValueError(f"reasoning-gym dataset {dataset!r} is not offered: {reason}")
-    source, rule = _source(dataset, seed, config), DATASETS[dataset]
+    settings = {**(LEVELS[dataset].of(level) if dataset in LEVELS else {}), **config}
+    seed = SEEDS[level] if seed is None else seed
+    source, rule = _source(dataset, seed, settings), DATASETS[dataset]
+    suffix = "" if level == "medium" else f"-{level}"
 
     def generate(index: int) -> Draft:
         question = source.entry(index)["question"].strip()
@@ -319,22 +192,28 @@ def make(dataset: str, *, name: str = "", seed: int = SEED, **config: Any) -> Do
         )
 
     return Domain(
-        name=name or f"reasoning_gym/{dataset}",
+        name=name or f"reasoning_gym/{dataset}{suffix}",
         family="reasoning_gym",
         generate=generate,
         score=lambda task, trajectory: _score(source, rule, task, trajectory),
         gold=lambda task, messages: Message.of("assistant", f"<answer>{task.reference}</answer>"),
-        generator_id=f"reasoning-gym-0.1.25/{dataset}@1",
+        generator_id=f"reasoning-gym-0.1.25/{dataset}{suffix}@1",
         verifier_id=f"reasoning-gym-{rule}@1",
         source=SOURCE,
         licence="Apache-2.0",
-        knobs={"seed": seed, **config},
-        needs_sandbox=rule == "sandbox" or dataset in HASH_SEEDED,
+        knobs={"level": level, "seed": seed, **settings},
+        needs_sandbox=rule == "sandbox" or dataset in MADE_INSIDE,
     )
 
 
 def domains() -> list[Domain]:
-    return [make(dataset) for dataset in DATASETS]
+    """Each dataset at each of its levels."""
+    return [make(dataset, level) for dataset in DATASETS for level in levels(dataset)]
+
+
+def levels(dataset: str) -> tuple[str, ...]:
+    """Names of a dataset's levels; the three of `ONE_LEVEL` have no difficulty to set."""
+    return ("easy", "medium", "hard") if dataset in LEVELS else ("medium",)
 
 
 # ---- scoring --------------------------------------------------------------------------------------------------------
@@ -351,9 +230,8 @@ def _score(source: Source, rule: str, task: Task, trajectory: Trajectory) -> Sco
         return scored(0.0)
     if rule in COMPARISONS:
         return scored(float(COMPARISONS[rule](answer, task.reference)))
-    if rule == "expression":
-        metadata = source.entry(task.index)["metadata"]
-        return scored(float(is_solution(answer, metadata["numbers"], metadata.get("target", 24))))
+    if rule in PUZZLES:
+        return scored(float(PUZZLES[rule](answer, source.entry(task.index)["metadata"])))
     try:
         value = _own_score(source, rule, task, answer)
     except SandboxDown as problem:
@@ -362,6 +240,14 @@ def _score(source: Source, rule: str, task: Task, trajectory: Trajectory) -> Sco
         return scored(1.0)
     earns_part = rule == "partial" and value >= LEAST_PARTIAL and len(answer) <= len(task.reference)
     return scored(min(value, MOST_PARTIAL) if earns_part else 0.0)
+
+
+# Rules that look at the answer and the puzzle, as one of several answers may be right.
+PUZZLES: dict[str, Callable[[str, Mapping[str, Any]], bool]] = {
+    "expression": lambda answer, puzzle: is_expression(answer, puzzle["numbers"], puzzle.get("target", 24)),
+    "moves": lambda answer, puzzle: rush_hour.solves(puzzle["board_config"], answer),
+    "survo": lambda answer, puzzle: is_survo(answer, puzzle["puzzle"], puzzle["candidate_numbers"]),
+}
 
 
 def _own_score(source: Source, rule: str, task: Task, answer: str) -> float:
@@ -390,8 +276,11 @@ def _own_score(source: Source, rule: str, task: Task, answer: str) -> float:
 def _is_hostile(dataset: str, answer: str) -> bool:
     if dataset in ALLOWED and not ALLOWED[dataset].fullmatch(answer):
         return True
-    extra = _HOSTILE.get(dataset)
-    return bool(_HOSTILE_NUMBER.search(answer) or (extra and extra.search(answer)))
+    extra = HOSTILE_TEXT.get(dataset)
+    return bool(HOSTILE_NUMBER.search(answer) or (extra and extra.search(answer)))
 
 
-FAMILY = Family(name="reasoning_gym", domains=domains, excluded=EXCLUDED)
+_NO_LEVELS = {
+    f"{name}-{level}": f"{name} has one level: {why}" for name, why in ONE_LEVEL.items() for level in ("easy", "hard")
+}
+FAMILY = Family(name="reasoning_gym", domains=domains, excluded=EXCLUDED | _NO_LEVELS)

@@ -1,7 +1,6 @@
-"""How answers of the reasoning-gym family are compared with their references: pure functions of text.
+"""When two answers are the same: plain comparisons with a reference, and two puzzles that we check ourselves.
 
-In: an answer and a reference, or an answer and the numbers that it has to use.  Out: right or wrong.  Called by
-`envs.families.reasoning_gym`; what each rule takes for equal is said there.
+In: an answer and its reference as text.  Out: bool, never an exception.  Called by `envs.families.reasoning_gym`.
 """
 
 from __future__ import annotations
@@ -101,7 +100,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] =
 }
 
 
-def is_solution(answer: str, numbers: Sequence[int], target: int) -> bool:
+def is_expression(answer: str, numbers: Sequence[int], target: int) -> bool:
     """Whether the expression uses exactly these numbers and has exactly that value.
 
     The library's scorer of puzzle24 takes any four numbers, and rounds; both datasets' scorers execute the answer.
@@ -136,10 +135,38 @@ def _same_roles(answer: str, reference: str) -> bool:
 
 def _same_json(answer: str, reference: str) -> bool:
     try:
-        value = json.loads(answer)
+        return _plain_json(answer) == _plain_json(reference)
     except (ValueError, RecursionError):
         return False
-    return json.dumps(value) == json.dumps(json.loads(reference))
+
+
+def _plain_json(text: str) -> str:
+    """Canonical text of a value: keys sorted, and 2.0 as 2 (but `true` is not 1)."""
+    return json.dumps(json.loads(text, parse_float=_plain_float), sort_keys=True)
+
+
+def _plain_float(text: str) -> float | int:
+    number = float(text)
+    return int(number) if number.is_integer() and abs(number) < 2**53 else number
+
+
+def is_survo(answer: str, puzzle: Sequence[Sequence[int]], numbers: Sequence[int]) -> bool:
+    """Whether the square keeps the cells given, uses exactly these numbers in the others, and has the sums stated."""
+    rows = [line.split() for line in answer.split("\n")]
+    cells = [cell for row in rows for cell in row]
+    if [len(row) for row in rows] != [len(row) for row in puzzle] or not all(map(_SMALL.fullmatch, cells)):
+        return False
+    grid = [[int(cell) for cell in row] for row in rows]
+    pairs = [pair for row, given in zip(grid, puzzle, strict=True) for pair in zip(row, given, strict=True)]
+    filled = sorted(cell for cell, given in pairs if given == 0)
+    return (
+        all(given in (0, cell) for cell, given in pairs)
+        and filled == sorted(numbers)
+        and all(sum(line[:-1]) == line[-1] for line in (*grid, *zip(*grid, strict=True)))
+    )
+
+
+_SMALL = re.compile(r"[0-9]{1,6}")
 
 
 COMPARISONS: dict[str, Callable[[str, str], bool]] = {

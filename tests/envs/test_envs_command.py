@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from envs.__main__ import main
+from envs.families import all_domains
 
 
 def test_list_as_json_and_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
@@ -23,6 +24,12 @@ def test_list_as_json_and_as_a_table(capsys: pytest.CaptureFixture[str]) -> None
         "verifier": "exact-text@1",
         "licence": "Apache-2.0",
         "source": "jointrl",
+        "tiers": ["low", "high", "max"],
+        "score_range": [0.0, 1.0],
+        "knobs": dict(all_domains()["tools/calculator"].knobs),
+        "permissions": {"readable": [], "writable": [], "commands": []},
+        "needs_sandbox": False,
+        "gold": "gold",
     }
     names = ["tools/calculator", "tools/calculator-easy", "tools/store", "tools/store-easy"]
     assert [row["name"] for row in rows] == names
@@ -32,10 +39,13 @@ def test_list_as_json_and_as_a_table(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_list_shows_all_domains_and_all_exclusions(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "--json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)) == 131
+    assert len(json.loads(capsys.readouterr().out)) == 334
     assert main(["list", "--excluded", "--json"]) == 0
     reasons = {row["name"]: row["reason"] for row in json.loads(capsys.readouterr().out)}
-    assert "ships no solution" in reasons["reasoning_gym/rush_hour"]
+    assert "ships no solution" in reasons["reasoning_gym/boxnet"]
+    assert (
+        reasons["reasoning_gym/gsm_symbolic-hard"] == "gsm_symbolic has one level: its difficulty takes one value only"
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,7 +56,7 @@ def test_list_shows_all_domains_and_all_exclusions(capsys: pytest.CaptureFixture
         (["list", "sequnce"], "sequence"),
         (["check", "math/sbtract"], "math/subtract"),
         (["score", "reasoning_gym/sudokku", "--answer", "1"], "reasoning_gym/sudoku"),
-        (["show", "reasoning_gym/rush_hour"], "ships no solution"),
+        (["show", "reasoning_gym/boxnet"], "ships no solution"),
         (["show", "math/add", "--task", "-1"], "indices start at 0"),
         (["check", "math/add", "--seeds", "0"], "at least 1"),
         (["list", "--family", "mine"], "NAME=PKG.MODULE:FAMILY"),

@@ -1,5 +1,6 @@
 """The reasoning-gym domains: gold wins, tasks are the same everywhere, and known holes of its scorers are closed."""
 
+import ast
 import dataclasses
 import inspect
 import random
@@ -7,32 +8,36 @@ import re
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from envs import sandbox
-from envs.check import HOSTILE_ANSWERS, digest, digests_elsewhere
+from envs.check import HOSTILE_ANSWERS
 from envs.demonstrate import demonstrate_sync, score_text
 from envs.domain import Domain
+from envs.elsewhere import digest, digests_elsewhere
 from envs.families import all_domains
-from envs.families.reasoning_gym import (
-    ALLOWED,
-    DATASETS,
-    EXCLUDED,
-    HASH_SEEDED,
-    INSIDE,
-    SCORER_FAILURES,
-    SCORER_LIMITS,
-    Source,
-    make,
-)
-from envs.families.reasoning_gym_rules import COMPARISONS, extract_answer
+from envs.families.reasoning_gym import INSIDE, SCORER_FAILURES, Source, levels, make
+from envs.families.reasoning_gym_levels import LEVELS, ONE_LEVEL
+from envs.families.reasoning_gym_rules import COMPARISONS, extract_answer, is_survo
+from envs.families.reasoning_gym_tables import ALLOWED, DATASETS, EXCLUDED, MADE_INSIDE, RESCORED, SCORER_LIMITS
 from envs.sandbox import SandboxDown, SandboxFailed, SandboxTimeout
 from envs.types import Status, Trajectory
 
 DOMAINS = {name: domain for name, domain in all_domains().items() if domain.family == "reasoning_gym"}
-SLOW = {"futoshiki", "zebra_puzzles", "quantum_lock", "polynomial_equations", "sudoku", "arc_agi", "rearc"}
+SLOW = {
+    "knight_swap",
+    "codeio",
+    "futoshiki",
+    "zebra_puzzles",
+    "quantum_lock",
+    "polynomial_equations",
+    "sudoku",
+    "arc_agi",
+    "rearc",
+}
 
 
 def _domain(dataset: str) -> Domain:
@@ -45,7 +50,12 @@ def test_the_tables_cover_the_library_exactly() -> None:
 
     assert not DATASETS.keys() & EXCLUDED.keys()
     assert DATASETS.keys() | EXCLUDED.keys() == SHIPPED.keys()
-    assert len(DOMAINS) == len(DATASETS) == 100
+    assert len(DATASETS) == 103
+    assert LEVELS.keys() | ONE_LEVEL.keys() == DATASETS.keys() and not LEVELS.keys() & ONE_LEVEL.keys()
+    assert len(DOMAINS) == 3 * len(LEVELS) + len(ONE_LEVEL) == 303
+    assert {name.partition("/")[2] for name in DOMAINS} == {
+        dataset + {"medium": ""}.get(level, f"-{level}") for dataset in DATASETS for level in levels(dataset)
+    }
 
 
 def test_listing_does_not_import_the_library_and_is_quick() -> None:
@@ -94,7 +104,7 @@ def test_hostile_and_padded_answers_do_not_win(dataset: str) -> None:
 
 def test_what_is_not_offered_says_why() -> None:
     with pytest.raises(ValueError, match="ships no solution"):
-        make("rush_hour")
+        make("boxnet")
     with pytest.raises(ValueError, match="no such dataset"):
         make("countdwn")
 
@@ -116,7 +126,28 @@ def test_the_scorers_that_execute_answers_are_marked() -> None:
     called = {dataset for dataset in found if DATASETS[dataset] in ("own", "partial", "sandbox")}
     assert called == set(HOSTILE)
     assert sorted(ALLOWED) == HOSTILE and len(HOSTILE) == 7
-    assert all(_domain(dataset).needs_sandbox for dataset in [*HOSTILE, *HASH_SEEDED])
+    assert all(_domain(dataset).needs_sandbox for dataset in [*HOSTILE, *MADE_INSIDE])
+
+
+def test_the_rescored_ones_never_meet_their_own_scorer() -> None:
+    assert {DATASETS[dataset] for dataset in RESCORED} & {"own", "partial", "sandbox"} == set()
+
+
+def test_the_library_scores_in_two_places_only() -> None:
+    """`Source.judged`, which is called in this process for scorers that execute nothing, and in the sandbox for all;
+    and where a sokoban task is made, on an empty text."""
+    root = Path(__file__).resolve().parents[2]
+    callers: dict[str, list[str]] = {"score_answer": [], "judged": []}
+    for path in sorted(file for package in ("envs", "rollouts", "train") for file in (root / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                names = {inner.attr for inner in ast.walk(node) if isinstance(inner, ast.Attribute)}
+                for name in callers.keys() & names:
+                    callers[name].append(f"{path.stem}.{node.name}")
+    assert callers == {
+        "score_answer": ["reasoning_gym._made", "reasoning_gym.judged"],
+        "judged": ["reasoning_gym._own_score", "reasoning_gym_inside.judge"],
+    }
 
 
 @pytest.mark.parametrize("dataset", HOSTILE)
@@ -344,7 +375,7 @@ def test_a_cut_off_answer_scores_zero_and_a_failed_episode_is_unscored() -> None
 @pytest.mark.long
 def test_tasks_are_the_same_in_another_process_and_order() -> None:
     names = sorted(DOMAINS)
-    elsewhere = digests_elsewhere(names, 3, {})
+    elsewhere = digests_elsewhere(dict.fromkeys(names, 3), {})
     here = {name: digest([DOMAINS[name].task(index) for index in range(3)]) for name in names}
     assert [name for name in names if here[name] != elsewhere[name]] == []
 
@@ -366,7 +397,75 @@ def test_global_randomness_and_output_are_left_alone(capsys: pytest.CaptureFixtu
 
 
 def test_a_level_of_ones_own() -> None:
-    domain = make("chain_sum", name="reasoning_gym/chain_sum_long", min_terms=9, max_terms=9)
+    domain = make("chain_sum", name="reasoning_gym/chain_sum-long", min_terms=9, max_terms=9)
     question = domain.task(0).prompt[0].text
     assert question.count(" + ") + question.count(" - ") == 8
-    assert domain.knobs == {"seed": 1, "min_terms": 9, "max_terms": 9}
+    assert domain.knobs == {"level": "medium", "seed": 1, "min_terms": 9, "max_terms": 9}
+
+
+def test_levels_are_three_settings_of_one_dataset() -> None:
+    for dataset, table in LEVELS.items():
+        settings = [dict(table.of(level)) for level in ("easy", "medium", "hard")]
+        assert settings[0] != settings[1] != settings[2] != settings[0], dataset
+        seeds = {_domain(f"{dataset}{suffix}").knobs["seed"] for suffix in ("", "-easy", "-hard")}
+        assert len(seeds) == 3, dataset  # else levels share boards, and with them answers
+    with pytest.raises(ValueError, match="'deadly' is none of easy, medium, hard"):
+        make("chain_sum", "deadly")
+
+
+def test_harder_is_longer() -> None:
+    """Of the datasets whose questions grow with their settings, a few."""
+    for dataset in ("chain_sum", "number_sorting", "maze", "path_star", "letter_counting", "circuit_logic"):
+        easy, medium, hard = (
+            sum(len(_domain(f"{dataset}{suffix}").task(index).prompt[0].text) for index in range(20))
+            for suffix in ("-easy", "", "-hard")
+        )
+        assert easy < medium < hard, dataset
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dataset", sorted(LEVELS))
+@pytest.mark.parametrize("level", ["easy", "hard"])
+def test_gold_scores_the_maximum_at_every_level(dataset: str, level: str) -> None:
+    test_gold_scores_the_maximum(f"{dataset}-{level}")
+
+
+SURVO = [[0, 5, 2, 9], [0, 8, 0, 24], [0, 0, 2, 13], [17, 17, 12, 46]]
+
+
+@pytest.mark.parametrize(
+    ("answer", "right"),
+    [
+        ("2 5 2 9\n8 8 8 24\n7 4 2 13\n17 17 12 46", True),
+        ("2 5 2 9\n8 8 8 24\n4 7 2 13\n17 17 12 46", False),  # sums of columns
+        ("2 5 2 9\n8 8 8 24\n7 4 2 13", False),
+        ("2 5 2 9\n8 8 8 24\n7 4 2 13\n17 17 12 46\nx", False),
+        ("2 5 2 9\n8 8 8 24\n6 5 2 13\n17 17 12 46", False),  # a number that was not given
+        ("", False),
+    ],
+)
+def test_a_survo_square_is_checked_by_its_sums(answer: str, right: bool) -> None:
+    assert is_survo(answer, SURVO, [4, 2, 7, 8, 8]) is right
+
+
+def test_any_square_with_the_right_sums_is_a_survo_solution() -> None:
+    """The library would take one of these two only."""
+    puzzle = [[0, 0, 5], [0, 0, 5], [5, 5, 10]]
+    for answer in ("1 4 5\n4 1 5\n5 5 10", "4 1 5\n1 4 5\n5 5 10"):
+        assert is_survo(answer, puzzle, [1, 1, 4, 4])
+
+
+@pytest.mark.skipif(bool(sandbox.available()), reason=sandbox.available() or "works")
+def test_programs_whose_output_is_asked_for_run_in_the_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = _domain("codeio-easy").task(3)
+    assert "def main_solution" in task.prompt[0].text and len(task.reference) <= 300
+    monkeypatch.setattr("envs.sandbox.available", lambda: "no sandbox")
+    with pytest.raises(sandbox.SandboxDown, match="no sandbox"):
+        make("codeio", seed=77).task(0)
+
+
+def test_no_sokoban_is_solved_before_it_starts() -> None:
+    for level in ("-easy", ""):
+        for index in range(12):
+            task = _domain(f"sokoban{level}").task(index)
+            assert task.reference and score_text(_domain(f"sokoban{level}"), task, "").value == 0.0

@@ -2,16 +2,20 @@
 
 import dataclasses
 import random
+import time
+from typing import Any
 
 import pytest
 
-from envs.check import HOSTILE_ANSWERS, check_domain, digest, digests_elsewhere
+from envs.check import HOSTILE_ANSWERS, check_domain, check_domains
 from envs.demonstrate import demonstrate_sync, score_text
-from envs.domain import Domain
+from envs.domain import Domain, Draft, Margin, rng_for
+from envs.elsewhere import digest, digests_elsewhere
 from envs.families import all_domains, load_family, logic, math, sequence, text, with_families
 from envs.questions import exact_score
-from envs.types import Message, Status, Task, Trajectory
-from rewards.score import Score
+from envs.tools import parse_tool_call
+from envs.types import Message, Status, Task, ToolCall, Trajectory
+from rewards.score import Score, scored
 
 TOY = {name: domain for name, domain in all_domains().items() if domain.family != "reasoning_gym"}
 each_toy_domain = pytest.mark.parametrize("domain", TOY.values(), ids=TOY.keys())
@@ -90,7 +94,7 @@ def test_only_the_canonical_spelling_is_right(domain: Domain) -> None:
 
 
 def test_tasks_are_the_same_in_another_process_with_another_hash_seed() -> None:
-    elsewhere = digests_elsewhere(list(TOY), 20, {})
+    elsewhere = digests_elsewhere(dict.fromkeys(TOY, 20), {})
     assert elsewhere == {name: digest([domain.task(i) for i in range(20)]) for name, domain in TOY.items()}
 
 
@@ -191,6 +195,79 @@ def test_check_finds_a_broken_domain() -> None:
     assert moved.problems == ["tasks differ in another process with PYTHONHASHSEED=4242"]
 
 
+def _higher_card(task: Task, messages: tuple[Message, ...]) -> Message:
+    return Message.of("assistant", max(task.reference))
+
+
+def _any_card(task: Task, messages: tuple[Message, ...]) -> Message:
+    return Message.of("assistant", rng_for("card", task.index).choice(task.reference))
+
+
+def _card_score(task: Task, trajectory: Trajectory) -> Score:
+    """Won where the card played is above the opponent's, which nobody sees."""
+    opponent = rng_for("opponent", task.index).choice("123456789")
+    return scored(float(trajectory.final_text in task.reference and trajectory.final_text > opponent))
+
+
+def _card_draft(index: int) -> Draft:
+    cards = rng_for("cards", index).sample("123456789", 3)
+    return Draft(prompt=(Message.of("user", f"#{index} play one of {' '.join(cards)}"),), reference=cards)
+
+
+def _card_game(points: float) -> Domain:
+    return dataclasses.replace(
+        TOY["math/add"],
+        generate=_card_draft,
+        score=_card_score,
+        gold=_higher_card,
+        margin=Margin(random=_any_card, points=points),
+    )
+
+
+def test_a_game_without_a_sure_win_needs_a_reference_policy_that_beats_a_random_one() -> None:
+    check = check_domain(_card_game(0.2), 60)
+    assert check.is_good and 0 < check.random_score < check.gold_score - 0.2 < 0.8
+    problem = check_domain(_card_game(0.5), 60).problems
+    assert len(problem) == 1 and "less than 0.5 apart" in problem[0]
+    with pytest.raises(ValueError, match="above zero"):
+        Margin(random=_any_card, points=0.0)
+
+
+def test_a_slow_domain_is_checked_on_fewer_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(index: int) -> Draft:
+        time.sleep(0.02)
+        return TOY["math/add"].generate(index)
+
+    slow_domain = dataclasses.replace(TOY["math/add"], generate=slow)
+    monkeypatch.setattr("envs.check.SECONDS_A_DOMAIN", 0.4)
+    check = check_domain(slow_domain, 1_000)
+    assert check.is_good and 3 <= check.num_tasks < 10 and check.num_asked == 1_000
+
+
+def test_a_demonstration_must_be_read_back_as_it_was_written() -> None:
+    calculator = TOY["tools/calculator"]
+
+    def with_call(call: ToolCall) -> str:
+        def gold(task: Task, messages: tuple[Message, ...]) -> Message:
+            return calculator.gold(task, messages) if messages else Message.of("assistant", "", tool_calls=(call,))
+
+        return "\n".join(check_domain(dataclasses.replace(calculator, gold=gold), 1).problems)
+
+    assert check_domain(calculator, 1).problems == []
+    assert "none of the domain's tools" in with_call(parse_tool_call('{"name":"cal","arguments":{}}'))
+    assert "wrong arguments" in with_call(parse_tool_call('{"name":"calc","arguments":{}}'))
+    changed = ToolCall(name="calc", arguments={"e": "1"}, raw='{"name":"calc","arguments":{"e":"2"}}')
+    assert "read back otherwise" in with_call(changed)
+
+
+def test_a_domain_checked_alone_meets_the_golds_of_others() -> None:
+    credulous = dataclasses.replace(
+        TOY["text/count"], name="text/any", score=lambda task, trajectory: scored(float(trajectory.final_text != ""))
+    )
+    problems = check_domains({"text/any": credulous}, 1)[0].problems
+    assert any(problem.startswith("gold of math/add as the answer") for problem in problems)
+
+
 def test_load_family_names_what_is_wrong() -> None:
     assert load_family("envs.families.math:FAMILY") is math.FAMILY
     for path, words in [
@@ -205,3 +282,17 @@ def test_load_family_names_what_is_wrong() -> None:
         with_families({"math": "envs.families.math:FAMILY"})
     with pytest.raises(ValueError, match="another name, 'mine'"):
         all_domains(with_families({"mine": "envs.families.math:FAMILY"}))
+
+
+def test_a_domain_states_its_source_licence_turns_and_range() -> None:
+    for field, value, words in [
+        ("licence", "", "may not be empty"),
+        ("verifier_id", "", "may not be empty"),
+        ("max_turns", 0, "at least one turn"),
+        ("tiers", (), "one tier"),
+        ("score_range", (1.0, 1.0), "is empty"),
+        ("name", "text/add", "with family 'math'"),
+    ]:
+        change: dict[str, Any] = {str(field): value}
+        with pytest.raises(ValueError, match=words):
+            dataclasses.replace(TOY["math/add"], **change)
