@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from envs.base import Environment, SingleTurn
+from envs.sandbox import Programs
 from envs.sandbox.limits import Permissions
 from envs.types import Message, Split, Task, Trajectory
 from rewards.score import Score
@@ -81,9 +82,11 @@ class Domain:
     - `margin`: None, except in an adversarial game, where no policy is sure of the maximum.  There `gold` is the
       reference policy, and `margin` what it must beat, and by how much.
     - `knobs`: what makes it easier or harder, at this domain's values.
-    - `permissions`: what its sandboxed programs may read, write and start; told to the model in the prompt.
+    - `programs`: None, except where the model's own programs run: what those may read, write, start and use up.
+      `task` tells the model in the system message; the domain runs them by `programs.run`, which enforces it.
     - `tiers`: thinking tiers that make sense for it.
-    - `needs_sandbox`: tasks or verdicts are made in the sandbox; refused in a mix where none works.
+    - `needs_sandbox`: tasks, tools or verdicts use the sandbox; refused in a mix where none works.  Its verdicts are
+      given in a thread of their own.
     - `num_distinct`: None when unbounded, else an upper bound of distinct prompts.
     """
 
@@ -103,7 +106,7 @@ class Domain:
     source: str
     licence: str
     knobs: Mapping[str, Any] = field(default_factory=dict)
-    permissions: Permissions = NO_PERMISSIONS
+    programs: Programs | None = None
     needs_sandbox: bool = False
 
     def __post_init__(self) -> None:
@@ -116,9 +119,16 @@ class Domain:
             raise ValueError(f"domain {self.name}: it needs at least one turn and one tier")
         if not (self.source and self.licence and self.generator_id and self.verifier_id):
             raise ValueError(f"domain {self.name}: source, licence, generator_id and verifier_id may not be empty")
+        if self.programs is not None and not self.needs_sandbox:
+            raise ValueError(f"domain {self.name}: it runs programs, so it must say needs_sandbox=True")
+
+    @property
+    def permissions(self) -> Permissions:
+        """What the model's programs may touch; where it runs none, nothing."""
+        return self.programs.permissions if self.programs else NO_PERMISSIONS
 
     def task(self, index: int) -> Task:
-        """The task with that index; its split follows from its prompt."""
+        """The task with that index; its split follows from its prompt as drafted, the same on every machine."""
         draft = self.generate(index)
         split = split_of(draft.prompt)
         return Task(
@@ -126,7 +136,7 @@ class Domain:
             domain=self.name,
             split=split,
             index=index,
-            prompt=draft.prompt,
+            prompt=_told(draft.prompt, self.programs),
             reference=draft.reference,
             metadata=draft.metadata,
         )
@@ -151,6 +161,16 @@ class Family:
     name: str
     domains: Callable[[], Iterable[Domain]]
     excluded: Mapping[str, str] = field(default_factory=dict)
+
+
+def _told(prompt: tuple[Message, ...], programs: Programs | None) -> tuple[Message, ...]:
+    """The prompt, its system message ending with what programs may do."""
+    if programs is None:
+        return prompt
+    rules = f"Programs that you write run in a sandbox:\n{programs.describe()}"
+    if prompt[0].role == "system":
+        return (Message.of("system", f"{prompt[0].text}\n\n{rules}"), *prompt[1:])
+    return (Message.of("system", rules), *prompt)
 
 
 def rng_for(name: str, index: int) -> random.Random:

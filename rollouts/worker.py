@@ -10,9 +10,11 @@ import asyncio
 import itertools
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from envs import sandbox
 from envs.domain import Domain, render_key
 from envs.families import all_domains, with_families
 from envs.types import Split, Status, Task, Trajectory
@@ -144,6 +146,8 @@ class EpisodeWorker:
         self.settings, self.name = settings, name
         self.domains: dict[str, Domain] = all_domains(with_families(settings.families))
         self.renderer = ChatRenderer(AutoTokenizer.from_pretrained(settings.model_dir), settings.stop_ids)
+        # More than run at once: a verdict that waits for its sandbox must not hold up one that needs none.
+        self._scorers = ThreadPoolExecutor(2 * sandbox.CONCURRENCY, thread_name_prefix="scorer")
 
     def make_tasks(self, domain: str, split: Split, start: int, count: int) -> tuple[list[Task], int]:
         """`count` tasks of a split from generator index `start` on, and the index after the last."""
@@ -239,13 +243,19 @@ class EpisodeWorker:
         try:
             for _ in range(self.settings.unscored_retries + 1):
                 trajectory = await run_episode(assignment.task, domain, settings, self.renderer, engine, prompt)
-                score = score_trajectory(domain, trajectory)
+                score = await self._score(domain, trajectory)
                 if score.is_scored:
                     break
         finally:
             # Only now: a deterministic engine waits for an episode until it is released, also between two tries.
             engine.release(settings.number)
         return trajectory, score
+
+    async def _score(self, domain: Domain, trajectory: Trajectory) -> Score:
+        """Where the verdict may take seconds, the other episodes go on meanwhile."""
+        if not domain.needs_sandbox:
+            return score_trajectory(domain, trajectory)
+        return await asyncio.get_running_loop().run_in_executor(self._scorers, score_trajectory, domain, trajectory)
 
 
 def score_trajectory(domain: Domain, trajectory: Trajectory) -> Score:

@@ -10,7 +10,7 @@ names a rule for each dataset: plain comparison with the reference where one spe
 scorer (at least 0.99 of it) where several answers are right, and its partial credit in a few cases only.  A scorer that
 raises on what a model wrote costs the model the point and is counted in `SCORER_FAILURES`; on the gold it raises.
 
-Generation and scoring silence standard output for the whole process: call from one thread.
+Generation and scoring silence standard output for the whole process; threads take turns.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import functools
 import io
 import json
 import random
+import threading
 import warnings
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -61,6 +62,7 @@ INSIDE = "envs.families.reasoning_gym_inside"
 
 # (dataset, exception type) -> how often its scorer raised on a model's answer.
 SCORER_FAILURES: Counter[tuple[str, str]] = Counter()
+_ONE_AT_A_TIME = threading.RLock()  # the library draws from the process's global random streams
 _MODEL_CAUSED = (
     ArithmeticError,
     AssertionError,
@@ -84,6 +86,7 @@ class Source:
         self.size = EAGER_SIZES.get(dataset, ENDLESS_SIZE)
         self._config = dict(config)
         self._entries: OrderedDict[int, dict[str, Any]] = OrderedDict()
+        self._lock = threading.Lock()
 
     @functools.cached_property
     def dataset(self) -> Any:
@@ -94,14 +97,13 @@ class Source:
 
     def entry(self, index: int) -> dict[str, Any]:
         index %= self.size
-        if index in self._entries:
+        with self._lock:
+            if index not in self._entries:
+                self._entries[index] = self._made(index)
             self._entries.move_to_end(index)
+            if len(self._entries) > CACHED_ENTRIES:
+                self._entries.popitem(last=False)
             return self._entries[index]
-        entry = self._made(index)
-        self._entries[index] = entry
-        if len(self._entries) > CACHED_ENTRIES:
-            self._entries.popitem(last=False)
-        return entry
 
     def _made(self, index: int) -> dict[str, Any]:
         if self.name in MADE_INSIDE:
@@ -158,16 +160,17 @@ def isolated(seed: int) -> Iterator[None]:
     """
     import numpy
 
-    python_state, numpy_state = random.getstate(), numpy.random.get_state()
-    random.seed(seed)
-    numpy.random.seed(seed % 2**32)
-    try:
-        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        random.setstate(python_state)
-        numpy.random.set_state(numpy_state)
+    with _ONE_AT_A_TIME:
+        python_state, numpy_state = random.getstate(), numpy.random.get_state()
+        random.seed(seed)
+        numpy.random.seed(seed % 2**32)
+        try:
+            with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield
+        finally:
+            random.setstate(python_state)
+            numpy.random.set_state(numpy_state)
 
 
 def make(dataset: str, level: str = "medium", *, name: str = "", seed: int | None = None, **config: Any) -> Domain:
@@ -268,7 +271,8 @@ def _own_score(source: Source, rule: str, task: Task, answer: str) -> float:
             raise SandboxDown(f"{source.name}: no verdict on the gold answer: {problem}") from problem
         if is_gold:
             raise
-        SCORER_FAILURES[source.name, type(problem).__name__] += 1
+        with _ONE_AT_A_TIME:
+            SCORER_FAILURES[source.name, type(problem).__name__] += 1
         return 0.0
     return value if 0.0 <= value <= 1.0 else 0.0
 

@@ -3,7 +3,7 @@
     run(argv, files=…)              a program that a model wrote: its own bubblewrap, gone afterwards
     call("package.module:function") our own verifier on a model's answer: a fork in a server in a bubblewrap
     number("package.module:function")  the same, for a verdict that has to lie in a range
-    describe(limits, permissions)   what a program may do, in words, with what is not enforced here
+    Programs(permissions, limits)   what a domain lets such programs do: it runs them, and tells the model
     available()                     "" or why no sandbox works here; then domains that need one refuse to load
 
 Both block, bound how many run at once, and may be used from several threads; `run_async` and `call_async` from asyncio.
@@ -19,6 +19,7 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 from envs.sandbox.bubblewrap import PYTHON, WORK, Bubblewrap
@@ -39,6 +40,7 @@ __all__ = [
     "WORK",
     "Limits",
     "Permissions",
+    "Programs",
     "Provider",
     "Result",
     "SandboxDown",
@@ -48,7 +50,6 @@ __all__ = [
     "available",
     "call",
     "call_async",
-    "describe",
     "number",
     "run",
     "run_async",
@@ -107,9 +108,32 @@ def number(function: str, *arguments: Any, low: float = 0.0, high: float = 1.0, 
     return float(value)
 
 
-def describe(limits: Limits | None = None, permissions: Permissions | None = None) -> str:
-    """What a program may use and touch, in words for the model, and what is not enforced on this machine."""
-    return (permissions or Permissions()).describe(limits or Limits(), provider().unenforced)
+_NO_PERMISSIONS, _USUAL_LIMITS = Permissions(), Limits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Programs:
+    """What the programs that a model writes in a domain may touch and use: `Domain.programs`.
+
+    The domain's environment and verifier run them by `run` and nothing else; `describe` stands in its prompts.
+    """
+
+    permissions: Permissions = _NO_PERMISSIONS
+    limits: Limits = _USUAL_LIMITS
+
+    def run(self, argv: Sequence[str], *, files: Mapping[str, str | bytes] | None = None, stdin: bytes = b"") -> Result:
+        """`run` within these bounds.  Raises SandboxDown, and PermissionError for a command that is not permitted."""
+        return run(argv, files=files, stdin=stdin, limits=self.limits, permissions=self.permissions)
+
+    async def run_async(
+        self, argv: Sequence[str], *, files: Mapping[str, str | bytes] | None = None, stdin: bytes = b""
+    ) -> Result:
+        """The same beside an event loop."""
+        return await run_async(argv, files=files, stdin=stdin, limits=self.limits, permissions=self.permissions)
+
+    def describe(self) -> str:
+        """In words for the model; says what this machine's sandbox does not enforce, if anything."""
+        return self.permissions.describe(self.limits, provider().unenforced)
 
 
 async def run_async(argv: Sequence[str], **options: Any) -> Result:

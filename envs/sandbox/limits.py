@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from envs.base import EnvironmentFailure
+
 
 class SandboxError(Exception):
     """Base of what `run` and `call` raise."""
@@ -22,7 +24,7 @@ class SandboxFailed(SandboxError):
     """A job raised, died or took its server with it.  Its own doing as well."""
 
 
-class SandboxDown(SandboxError):
+class SandboxDown(SandboxError, EnvironmentFailure):
     """No sandbox works here, or the sandbox itself broke.  Infrastructure: such a trajectory is unscored."""
 
 

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -469,3 +470,15 @@ def test_no_sokoban_is_solved_before_it_starts() -> None:
         for index in range(12):
             task = _domain(f"sokoban{level}").task(index)
             assert task.reference and score_text(_domain(f"sokoban{level}"), task, "").value == 0.0
+
+
+@pytest.mark.parametrize("dataset", ["list_functions", "pool_matrix", "chain_sum"])
+def test_threads_make_the_same_tasks_as_one_after_the_other(dataset: str) -> None:
+    """Also where the library draws from the process's global random streams, which come out undisturbed."""
+    alone, shared = Source(dataset, 77, {}), Source(dataset, 77, {})
+    expected = [repr(alone.entry(index)) for index in range(30)]
+    random.seed(5)
+    before = random.getstate()
+    with ThreadPoolExecutor(6) as pool:
+        made = list(pool.map(lambda index: repr(shared.entry(index)), range(30)))
+    assert made == expected and random.getstate() == before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from envs.base import EnvironmentFailure, StepResult
-from envs.domain import Domain
+from envs.domain import Domain, Margin
 from envs.families.math import FAMILY as MATH
 from envs.types import Message, Status, Task
 from rewards.score import Score, scored, unscored
@@ -186,6 +187,28 @@ def test_a_score_outside_the_declared_range_is_raised(model_dir: Path, server: E
         worker.run_groups([assignment(domain.task(5), 0, 0)], {0: LocalEngineHandle(server)})
 
 
+def test_a_slow_verdict_in_the_sandbox_does_not_hold_up_other_episodes(model_dir: Path) -> None:
+    """The slow one waits for a verdict of another episode, which still has turns to take."""
+    other_is_scored = threading.Event()
+
+    def plain_score(task: Task, trajectory: Any) -> Score:
+        other_is_scored.set()
+        return scored(1.0)
+
+    plain = toy_domain(num_replies=3, score=plain_score)
+    slow = dataclasses.replace(
+        toy_domain(score=lambda task, trajectory: scored(float(other_is_scored.wait(20)))),
+        name="toy/slow",
+        needs_sandbox=True,
+    )
+    worker = make_worker(model_dir, plain, slow)
+    items = [assignment(slow.task(1), 0, 0, num_samples=1), assignment(plain.task(1), 1, 1, num_samples=1)]
+    with serving(FakeDriver(lambda request: 3), deterministic=False) as server:
+        server.open([0, 1])
+        groups = worker.run_groups(items, {0: LocalEngineHandle(server)})
+    assert [group.values for group in groups] == [[1.0], [1.0]]
+
+
 def test_a_truncated_trajectory_gets_the_lowest_score_without_asking_the_domain(
     model_dir: Path, server: EngineServer
 ) -> None:
@@ -246,6 +269,16 @@ def test_a_demonstration_that_is_not_best_is_refused(score: float | None, says: 
     domain = toy_domain(score=lambda task, trajectory: verdict)
     with pytest.raises(ValueError, match=says):
         asyncio.run(demonstrate_group(0, domain.task(5), domain, "low", RENDERER))
+
+
+def test_a_lost_game_is_still_a_demonstration_where_nobody_is_sure_to_win() -> None:
+    domain = toy_domain(score=lambda task, trajectory: scored(0.25))
+    game = dataclasses.replace(domain, margin=Margin(random=domain.gold, points=0.1))
+    group = asyncio.run(demonstrate_group(0, game.task(5), game, "low", RENDERER))
+    assert group.values == [0.25]
+    broken = dataclasses.replace(game, score=lambda task, trajectory: unscored("down"))
+    with pytest.raises(ValueError, match=r"gets no score \(down\)"):
+        asyncio.run(demonstrate_group(0, broken.task(5), broken, "low", RENDERER))
 
 
 def test_a_gold_message_that_does_not_come_back_is_refused() -> None:
