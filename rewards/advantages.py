@@ -44,6 +44,12 @@ def group_mean(scored: Sequence[float]) -> list[float]:
     return [value - mean for value in scored]
 
 
+def group_std(values: Sequence[float | None]) -> float:
+    """Population standard deviation of the scored rewards: what GRPO divides by (arXiv 2402.03300)."""
+    scored = scored_values(values)
+    return math.sqrt(math.fsum(centred * centred for centred in group_mean(scored)) / len(scored))
+
+
 def leave_one_out(scored: Sequence[float]) -> list[float]:
     """R_i - mean of the others = n/(n-1) · (R_i - mean): an unbiased baseline.  A single reward gives 0.
 
@@ -64,8 +70,8 @@ def group_advantages(
 ) -> list[float | None]:
     """One advantage a trajectory of one group, centred over the scored ones, divided by `scale`, clipped to ±`clip`.
 
-    `scale` is in units of the reward (`DomainStatistics.scale`).  Unscored entries are in no mean and stay None.
-    Raises ValueError for an unknown estimator, and for a scale or clip that is not above zero.
+    `scale` is in units of the reward (`DomainStatistics.scale`, `group_std` or 1).  Unscored entries are in no mean and
+    stay None.  Raises ValueError for an unknown estimator, and for a scale or clip that is not above zero.
     """
     if estimator not in estimators:
         raise ValueError(f"unknown advantage estimator {estimator!r}; there are: {', '.join(estimators)}")

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from train.compose import CONF, Composed, compose_run, known_keys
+from train.compose import CONF, Composed, choices_of, compose_run, known_keys
 from train.weights.state import RunLock, StorageFailure, write_json_atomic
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ def complain(error: Exception) -> int:
 
 def help_text() -> str:
     groups = sorted(path.name for path in CONF.iterdir() if path.is_dir())
-    choices = {group: ", ".join(sorted(path.stem for path in (CONF / group).glob("*.yaml"))) for group in groups}
+    choices = {group: ", ".join(choices_of(group)) for group in groups}
     lines = ["usage: python -m train [group=choice …] [key=value …]", "", "groups:"]
     lines += [f"  {group:<12} {names}" for group, names in choices.items()]
     lines += ["", "keys (defaults in conf/):", *(f"  {key}" for key in known_keys() if "." in key)]

@@ -7,12 +7,12 @@ every rank, and the step's accounting.  Called by `train.loop`; tokens stay in t
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from envs.domain import Domain, split_of
 from envs.types import Task
-from rewards.advantages import group_advantages, has_signal, per_fragment
+from rewards.advantages import group_advantages, group_std, has_signal, per_fragment
 from rewards.normalise import DomainStatistics
 from rollouts.engine import EngineFailure
 from rollouts.mixture import Mixture, Outcome, Ticket, share_of
@@ -29,16 +29,16 @@ class EmptyBatch(Exception):
 
 @dataclass(slots=True)
 class StepBatch:
-    """What one optimiser step trains on, and what became of every group that was drawn for it.
+    """What one step of the loop trains on, and what became of every group that was drawn for it.
 
     - `accepted`: groups with signal; `dropped`: (result, why) of the others.
-    - `rows[rank]`: that rank's rows of items; an item's `group` counts `places`.
+    - `parts`: one an optimiser step; `part[rank]` are that rank's rows of items; an item's `group` counts `places`.
     - `shares`: domain -> share of the sum of |advantage| * weight.
     """
 
     accepted: list[GroupResult]
     dropped: list[tuple[GroupResult, Outcome]]
-    rows: list[list[list[Item]]]
+    parts: list[list[list[list[Item]]]]
     places: list[Place | None]
     shares: dict[str, float]
 
@@ -87,15 +87,15 @@ class Collector:
         """Advantages on the statistics of earlier steps, weights, rows.  Then the statistics take this step in."""
         assert accepted, "an empty step is the caller's to count"
         quota = share_of(dict(Counter(result.summary.domain for result in accepted)))
-        items = self._items(accepted, quota)
+        parts = self._parts(accepted, quota)
         # Updating after use keeps the order of groups within a step without effect.
         self._statistics.update([(result.summary.domain, result.summary.values) for result in accepted])
         return StepBatch(
             accepted=accepted,
             dropped=dropped,
-            rows=plan_items(items, accepted, self._algorithm.row_tokens, num_ranks),
+            parts=[plan_items(items, accepted, self._algorithm.row_tokens, num_ranks) for items in parts],
             places=[result.place for result in accepted],
-            shares=_gradient_shares(items, accepted),
+            shares=_gradient_shares([item for items in parts for item in items], accepted),
         )
 
     def judge(self, results: Sequence[GroupResult]) -> tuple[list[GroupResult], list[tuple[GroupResult, Outcome]]]:
@@ -140,16 +140,29 @@ class Collector:
         declared = self._domains[result.summary.domain].score_range
         return Outcome.ACCEPTED if has_signal(values, declared) else Outcome.FILTERED
 
-    def _items(self, accepted: Sequence[GroupResult], quota: Mapping[str, float]) -> list[Item]:
-        """One item a trained segment, advantages per trajectory and weights per token."""
+    def _parts(self, accepted: Sequence[GroupResult], quota: Mapping[str, float]) -> list[list[Item]]:
+        """Whole groups dealt out to the updates of this batch; none is empty."""
+        num_parts = min(self._algorithm.updates, len(accepted))
+        numbers = [range(part, len(accepted), num_parts) for part in range(num_parts)]
+        return [self._items(accepted, own, quota) for own in numbers]
+
+    def _scale(self, domain: str, values: Sequence[float | None]) -> float:
+        """What a group's centred rewards are divided by."""
+        if self._algorithm.scale == "domain":
+            return self._statistics.scale(domain)
+        return group_std(values) if self._algorithm.scale == "group" else 1.0
+
+    def _items(self, accepted: Sequence[GroupResult], numbers: Iterable[int], quota: Mapping[str, float]) -> list[Item]:
+        """One item a trained segment of these groups, advantages per trajectory and weights per token."""
         found: list[tuple[int, int, int, float]] = []
         domains: list[str] = []
         counts: list[int] = []
-        for reference, result in enumerate(accepted):
+        for reference in numbers:
+            result = accepted[reference]
             summary = result.summary
             advantages = group_advantages(
                 summary.values,
-                self._statistics.scale(summary.domain),
+                self._scale(summary.domain, summary.values),
                 self._algorithm.advantage_clip,
                 self._algorithm.estimator,
             )

@@ -60,13 +60,13 @@ def compose_run(arguments: Sequence[str]) -> Composed:
             raise ValueError(unknown)
     # A family of one's own is always a new key: Hydra's sign for that may be left out.
     rest = [f"++{argument}" if argument.startswith("families.") else argument for argument in rest]
-    composed = _composed(_compose(rest), command_rules)
+    composed = _composed(_compose(rest), command_rules, rest)
     composed.arguments = list(arguments)
     return composed
 
 
-def _composed(node: DictConfig, command_rules: list[Rule]) -> Composed:
-    config = _typed(node)
+def _composed(node: DictConfig, command_rules: list[Rule], arguments: Sequence[str] = ()) -> Composed:
+    config = _typed(node, arguments)
     domains = all_domains(with_families(config.families))
     mixes = {name: _mix(config, stage, name, domains, command_rules) for name, stage in stages(config)}
     resolved = OmegaConf.to_container(node, resolve=True)
@@ -120,11 +120,11 @@ def _compose(arguments: list[str]) -> DictConfig:
         raise ValueError(_explain(error, arguments)) from error
 
 
-def _typed(node: DictConfig) -> Config:
+def _typed(node: DictConfig, arguments: Sequence[str]) -> Config:
     try:
         config = OmegaConf.to_object(node)
     except OmegaConfBaseException as error:
-        raise ValueError(_explain(error, [])) from error
+        raise ValueError(_explain(error, arguments)) from error
     assert isinstance(config, Config)
     return config
 
@@ -148,7 +148,7 @@ def _key(argument: str) -> str:
 def _unknown_choice(argument: str) -> str:
     """What is wrong with a `group=choice`, or nothing."""
     group, _, choice = argument.lstrip("+~").partition("=")
-    choices = sorted(path.stem for path in (CONF / group).glob("*.yaml")) if group in _groups() else []
+    choices = choices_of(group) if group in _groups() else []
     if not choices or choice in (*choices, "null") or choice.startswith("["):
         return ""
     near = difflib.get_close_matches(choice, choices, n=1)
@@ -190,6 +190,11 @@ def _nearest(key: str, known: Sequence[str]) -> str:
         key, [name for name in known if ends and name.rsplit(".", 1)[-1] == ends[0]], n=1, cutoff=0.0
     )
     return close[0] if close else ""
+
+
+def choices_of(group: str) -> list[str]:
+    """What can stand right of `group=`; a file `_name.yaml` is a part of others."""
+    return sorted(path.stem for path in (CONF / group).glob("*.yaml") if not path.stem.startswith("_"))
 
 
 def _groups() -> list[str]:

@@ -8,29 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from train.config_checks import not_negative, one_of, positive, unread
+
 STAGE_KINDS = ("sft", "rl")
 MODES = ("run", "rollout_only", "train_only")
 SERVE_FORMATS = ("auto", "mxfp4", "bf16")
 DTYPES = ("float32", "bfloat16")
 SCHEDULES = ("constant", "linear", "cosine")
+SCALES = ("domain", "group", "none")
 NORMALISATIONS = ("domain", "token", "sequence")
-
-
-def _one_of(key: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ValueError(f"{key}={value!r} is not one of {', '.join(allowed)}")
-
-
-def _positive(prefix: str, config: object, *names: str) -> None:
-    for name in names:
-        if not getattr(config, name) > 0:
-            raise ValueError(f"{prefix}.{name}={getattr(config, name)} must be greater than zero")
-
-
-def _not_negative(prefix: str, config: object, *names: str) -> None:
-    for name in names:
-        if not getattr(config, name) >= 0:
-            raise ValueError(f"{prefix}{name}={getattr(config, name)} must be 0 or more")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -49,15 +35,18 @@ class ModelConfig:
     autoep_preset: str
 
     def __post_init__(self) -> None:
-        _one_of("model.source", self.source, ("tiny", "path"))
-        _positive("model", self, "context")
+        one_of("model.source", self.source, ("tiny", "path"))
+        positive("model", self, "context")
         if self.source == "path" and not self.path:
             raise ValueError("model.source=path needs model.path=<Hugging Face folder>")
+        if self.source == "path":
+            sizes = ("hidden_size", "expert_size", "num_layers", "num_experts", "experts_per_token")
+            unread("model.source=path", "model", self, *sizes, "initializer_range")
         if self.source == "tiny" and self.path:
             raise ValueError(f"model.path={self.path} is not read with model.source=tiny; write model=path as well")
         if self.source == "tiny":
-            _positive("model", self, "hidden_size", "expert_size", "num_layers", "num_experts", "experts_per_token")
-            _positive("model", self, "initializer_range")
+            positive("model", self, "hidden_size", "expert_size", "num_layers", "num_experts", "experts_per_token")
+            positive("model", self, "initializer_range")
             if self.experts_per_token > self.num_experts:
                 raise ValueError(
                     f"model.experts_per_token={self.experts_per_token} exceeds model.num_experts={self.num_experts}"
@@ -86,7 +75,7 @@ class TierConfig:
     trajectory_tokens: int
 
     def __post_init__(self) -> None:
-        _positive("tiers.<name>", self, "turn_tokens", "trajectory_tokens")
+        positive("tiers.<name>", self, "turn_tokens", "trajectory_tokens")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -94,9 +83,13 @@ class AlgorithmConfig:
     """The recipe (docs/architecture.md, "Recipe").  `options` are those of `train.policy.losses.LossOptions`.
 
     `loss_temperature`: that of the trainer's log-probs; 0 means `temperature`, anything else is a negative control.
+    `updates`: optimiser steps a batch, each on its own part of the groups.
+    `scale`: what centred rewards are divided by: the domain's running RMS, the group's std, or nothing;
+    `scale_floor` and `scale_warm_groups` belong to the first.
     """
 
     loss: str
+    updates: int
     normalisation: str
     group_size: int
     groups_per_step: int
@@ -106,6 +99,7 @@ class AlgorithmConfig:
     options: dict[str, float] = field(default_factory=dict)
     estimator: str
     advantage_clip: float
+    scale: str
     scale_floor: float
     scale_warm_groups: int
     gradient_clip: float
@@ -115,13 +109,20 @@ class AlgorithmConfig:
     row_tokens: int
 
     def __post_init__(self) -> None:
-        _one_of("algorithm.normalisation", self.normalisation, NORMALISATIONS)
-        _positive("algorithm", self, "groups_per_step", "temperature", "row_tokens", "gradient_clip", "advantage_clip")
+        one_of("algorithm.normalisation", self.normalisation, NORMALISATIONS)
+        positive("algorithm", self, "groups_per_step", "temperature", "row_tokens", "gradient_clip", "advantage_clip")
+        if not 1 <= self.updates <= self.groups_per_step:
+            raise ValueError(
+                f"algorithm.updates={self.updates} must be 1 to algorithm.groups_per_step={self.groups_per_step}"
+            )
         if self.group_size < 2:
             raise ValueError(
                 f"algorithm.group_size={self.group_size} leaves no baseline: a group needs at least 2 samples"
             )
-        _not_negative("algorithm.", self, "refill_rounds", "loss_temperature", "scale_floor", "scale_warm_groups")
+        not_negative("algorithm.", self, "refill_rounds", "loss_temperature", "scale_floor", "scale_warm_groups")
+        one_of("algorithm.scale", self.scale, SCALES)
+        if self.scale != "domain":
+            unread(f"algorithm.scale={self.scale}", "algorithm", self, "scale_floor", "scale_warm_groups")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -137,10 +138,12 @@ class QuantConfig:
     serve: str
 
     def __post_init__(self) -> None:
-        _one_of("quant.experts", self.experts, ("mxfp4", "none"))
-        _one_of("quant.serve", self.serve, SERVE_FORMATS)
+        one_of("quant.experts", self.experts, ("mxfp4", "none"))
+        one_of("quant.serve", self.serve, SERVE_FORMATS)
         if self.experts == "none" and self.serve == "mxfp4":
             raise ValueError("quant.serve=mxfp4 needs quant.experts=mxfp4")
+        if self.experts == "none" and self.trainer:
+            raise ValueError("quant.trainer=True is not read with quant.experts=none; write quant=none")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -159,9 +162,9 @@ class TrainerConfig:
     gpus: float
 
     def __post_init__(self) -> None:
-        _one_of("cluster.trainer.dtype", self.dtype, DTYPES)
-        _one_of("cluster.trainer.device", self.device, ("cpu", "cuda"))
-        _positive("cluster.trainer", self, "ranks", "expert_parallel", "logit_chunk_tokens", "threads")
+        one_of("cluster.trainer.dtype", self.dtype, DTYPES)
+        one_of("cluster.trainer.device", self.device, ("cpu", "cuda"))
+        positive("cluster.trainer", self, "ranks", "expert_parallel", "logit_chunk_tokens", "threads")
         if self.zero_stage not in (1, 2, 3):
             raise ValueError(f"cluster.trainer.zero_stage={self.zero_stage} is not one of 1, 2, 3")
         if self.ranks % self.expert_parallel:
@@ -191,9 +194,9 @@ class EngineConfig:
     publish_seconds: float
 
     def __post_init__(self) -> None:
-        _one_of("cluster.engine.dtype", self.dtype, ("auto", *DTYPES))
-        _positive("cluster.engine", self, "count", "tensor_parallel_size", "max_num_seqs", "max_num_batched_tokens")
-        _positive("cluster.engine", self, "threads", "start_seconds", "publish_seconds", "cpu_cache_gib")
+        one_of("cluster.engine.dtype", self.dtype, ("auto", *DTYPES))
+        positive("cluster.engine", self, "count", "tensor_parallel_size", "max_num_seqs", "max_num_batched_tokens")
+        positive("cluster.engine", self, "threads", "start_seconds", "publish_seconds", "cpu_cache_gib")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -205,7 +208,7 @@ class WorkerConfig:
     unscored_retries: int
 
     def __post_init__(self) -> None:
-        _positive("cluster.worker", self, "count")
+        positive("cluster.worker", self, "count")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -222,7 +225,7 @@ class ClusterConfig:
     def __post_init__(self) -> None:
         if not 0 <= self.ray_port <= 65535:
             raise ValueError(f"cluster.ray_port={self.ray_port} must be a port, 1 to 65535, or 0 to let Ray choose")
-        _positive("cluster", self, "object_store_mib")
+        positive("cluster", self, "object_store_mib")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -247,10 +250,19 @@ class StageConfig:
     domains: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _one_of("stage.<name>.kind", self.kind, STAGE_KINDS)
-        _one_of("stage.<name>.schedule", self.schedule, SCHEDULES)
-        _not_negative("stage.<name>.", self, "steps", "warmup_steps", "samples_per_step", "probe_every", "probe_tasks")
-        _positive("stage.<name>", self, "learning_rate")
+        one_of("stage.<name>.kind", self.kind, STAGE_KINDS)
+        one_of("stage.<name>.schedule", self.schedule, SCHEDULES)
+        not_negative("stage.<name>.", self, "steps", "warmup_steps", "samples_per_step", "probe_every", "probe_tasks")
+        positive("stage.<name>", self, "learning_rate")
+        if self.kind == "rl":
+            names = ("samples_per_step", "stop_accuracy", "probe_every", "probe_tasks")
+            unread("kind=rl", "stage.<name>", self, *names)
+        elif not self.samples_per_step:
+            raise ValueError("stage.<name>.samples_per_step=0: a step of kind=sft needs demonstrations")
+        elif not self.probe_every:
+            unread("probe_every=0", "stage.<name>", self, "stop_accuracy", "probe_tasks")
+        elif not self.probe_tasks:
+            raise ValueError(f"stage.<name>.probe_tasks=0 with probe_every={self.probe_every}: a probe needs tasks")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -263,7 +275,7 @@ class EvaluateConfig:
     tier: str
 
     def __post_init__(self) -> None:
-        _positive("evaluate", self, "tasks_per_domain", "seconds")
+        positive("evaluate", self, "tasks_per_domain", "seconds")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -275,7 +287,7 @@ class CheckpointConfig:
     canary_tokens: int
 
     def __post_init__(self) -> None:
-        _positive("checkpoint", self, "every", "keep", "canary_tokens")
+        positive("checkpoint", self, "every", "keep", "canary_tokens")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -286,7 +298,7 @@ class FidelityConfig:
     window: int
 
     def __post_init__(self) -> None:
-        _positive("fidelity", self, "alarm", "window")
+        positive("fidelity", self, "alarm", "window")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -298,7 +310,7 @@ class TrackingConfig:
     store_trajectories: bool
 
     def __post_init__(self) -> None:
-        _one_of("tracking.wandb", self.wandb, ("offline", "online", "disabled"))
+        one_of("tracking.wandb", self.wandb, ("offline", "online", "disabled"))
 
 
 @dataclass(kw_only=True, slots=True)
@@ -329,14 +341,16 @@ class Config:
     tracking: TrackingConfig
 
     def __post_init__(self) -> None:
-        _one_of("mode", self.mode, MODES)
-        _not_negative("", self, "steps", "stop_after")
+        one_of("mode", self.mode, MODES)
+        not_negative("", self, "steps", "stop_after")
         if "/" in self.name or self.name in (".", ".."):
             raise ValueError(f"name={self.name} must be the name of a folder in runs_dir={self.runs_dir}, without '/'")
         if self.mode == "train_only" and not self.trajectories:
             raise ValueError("mode=train_only needs trajectories=<a run's trajectories folder>")
+        if self.trajectories and self.mode != "train_only":
+            raise ValueError(f"trajectories={self.trajectories} is not read with mode={self.mode}; add mode=train_only")
         for export in self.export:
-            _one_of("export", export, ("mxfp4", "bf16"))
+            one_of("export", export, ("mxfp4", "bf16"))
         self._check_tiers()
         self._check_experts()
 

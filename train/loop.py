@@ -26,7 +26,7 @@ from train.collect import Collector, EmptyBatch, plan_items, take_tasks
 from train.compose import stages
 from train.config import AlgorithmConfig, StageConfig
 from train.evaluate import Evaluation, evaluate
-from train.policy.losses import LossOptions
+from train.policy.losses import LOSSES, LossOptions
 from train.policy.packing import loss_token_weights
 from train.policy.workers import Item
 from train.run import Run, shard_format, state
@@ -124,7 +124,7 @@ def _reinforce_once(run: Run, stage: StageConfig, collector: Collector) -> None:
     totals = run.timed(
         "train",
         lambda: run.trainers.train(
-            batch.rows,
+            batch.parts,
             batch.places,
             _domain_index(run),
             config.algorithm.loss,
@@ -197,13 +197,24 @@ def save(run: Run) -> None:
 
 
 def loss_options(algorithm: AlgorithmConfig) -> LossOptions:
-    """The loss's constants: those of the config over the defaults.  Raises ValueError naming an unknown one."""
+    """The loss's constants: those of the config over the defaults.
+
+    Raises ValueError naming one that does not exist, or that this loss would not read.
+    """
     known = [item.name for item in fields(LossOptions)]
+    spec = LOSSES[algorithm.loss]
+    reads = spec.reads + (spec.reads_if_proximal if algorithm.updates > 1 else ())
     for name, value in algorithm.options.items():
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}"
             raise ValueError(f"algorithm.options.{name}={value}: there is no such option{hint}")
+        if name not in reads:
+            more = " (it does with algorithm.updates above 1)" if name in spec.reads_if_proximal else ""
+            raise ValueError(
+                f"algorithm.options.{name}={value} is not read by the loss {algorithm.loss}{more}, which reads "
+                f"{', '.join(reads)}; remove it, or take another preset (algorithm=...)"
+            )
     options: dict[str, Any] = dict(algorithm.options)
     try:
         return LossOptions(**options)
@@ -273,7 +284,7 @@ def _train_supervised(run: Run, stage: StageConfig, groups: list[GroupResult]) -
     weights = loss_token_weights([result.summary.domain for result in groups], counts, "domain")
     items = [Item(number, number, 0, 0, 0.0, weight) for number, weight in enumerate(weights)]
     return run.trainers.train(
-        plan_items(items, groups, config.algorithm.row_tokens, run.trainers.num_ranks),
+        [plan_items(items, groups, config.algorithm.row_tokens, run.trainers.num_ranks)],
         [result.place for result in groups],
         _domain_index(run),
         "sft",

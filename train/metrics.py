@@ -14,6 +14,11 @@ from rollouts.objects import GroupResult
 from train.collect import StepBatch
 
 ACCEPTED = Outcome.ACCEPTED
+# Tokens that a loss clipped, cut or left out; each loss has its own, logged as shares of the loss tokens.
+TOKEN_COUNTS = (
+    *("masked_high", "masked_low", "band_masked", "vetoed_tokens"),
+    *("clipped_high", "clipped_low", "popped", "mismatch_truncated"),
+)
 
 
 def supervised(totals: dict[str, float]) -> dict[str, float]:
@@ -48,13 +53,12 @@ def reinforcement(
 ) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
     """Metrics of a policy-gradient step, and series by domain."""
     tokens = max(totals["tokens"], 1)
-    masked = totals.get("masked_high", 0.0) + totals.get("masked_low", 0.0)
     numbers = rollout(batch.accepted, batch.dropped) | {
         "loss": totals["loss"],
         "gradient_norm": totals["gradient_norm"],
         "entropy": totals["entropy_sum"] / tokens,
         "tokens": totals["tokens"],
-        "masked": masked / tokens,
+        **{f"loss/{name}": totals[name] / tokens for name in TOKEN_COUNTS if name in totals},
         "fidelity/mismatch": totals["mismatch_abs_sum"] / max(totals["mismatch_count"], 1),
         "fidelity/mismatch_rolling": mismatch_rolling,
         "fidelity/mismatch_max": totals["mismatch_max"],

@@ -105,7 +105,7 @@ def make_policy(rank: int, world: int, model_dir: Path, store: Path, case: Case,
 
 def step(policy: Any, batch: tuple[int, int]) -> dict[str, float]:
     rows = batches(batch, policy.rank, policy.world)
-    totals: dict[str, float] = policy.train_step(rows, "dppo", LossOptions(), LEARNING_RATE, VERSION)
+    totals: dict[str, float] = policy.train_step([rows], "dppo", LossOptions(), LEARNING_RATE, VERSION)
     return totals
 
 
@@ -151,7 +151,7 @@ def nan_step(policy: Any) -> str:
     if policy.rank == policy.world - 1:
         rows[0].advantages[0] = float("nan")
     try:
-        policy.train_step(rows, "dppo", LossOptions(), LEARNING_RATE, VERSION)
+        policy.train_step([rows], "dppo", LossOptions(), LEARNING_RATE, VERSION)
     except FloatingPointError as error:
         return str(error)
     return ""

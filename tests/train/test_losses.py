@@ -70,19 +70,6 @@ def numbers_of(result: LossResult) -> dict[str, float]:
     return {key: float(value) for key, value in result.metrics.items()}
 
 
-def test_the_table_says_what_each_loss_needs() -> None:
-    assert set(LOSSES) == {"dppo", "cispo", "grpo", "gspo", "icepop", "ref_kl", "sft"}
-    assert {name for name, spec in LOSSES.items() if spec.needs_proximal} == {"grpo", "gspo", "icepop"}
-    assert {name for name, spec in LOSSES.items() if spec.needs_reference} == {"ref_kl"}
-    bare = replace(batch_of([-1.0], [1.0]), proximal_logprobs=None, reference_logprobs=None)
-    for name, spec in LOSSES.items():
-        if spec.needs_proximal or spec.needs_reference:
-            with pytest.raises(ValueError, match=name):
-                run(name, [-1.0], bare)
-        else:
-            run(name, [-1.0], bare)
-
-
 def test_dppo_by_hand() -> None:
     """Kept up, masked up, masked down, kept down beyond the threshold on the harmless side."""
     mu = [0.5, 0.5, 0.5, 0.5]
@@ -126,7 +113,7 @@ def test_ratio_band_and_veto_are_options_and_counted() -> None:
     batch = batch_of([-1.0] * 4, [1.0] * 4, sequences=[7, 7, 8, 9])
     plain, _ = run("dppo", logprobs, batch, log_ratio_penalty=0.0)
     assert plain.kept.tolist() == [True] * 4
-    banded, gradient = run("dppo", logprobs, batch, log_ratio_penalty=0.0, ratio_band=(0.5, 2.0))
+    banded, gradient = run("dppo", logprobs, batch, log_ratio_penalty=0.0, band_low=0.5, band_high=2.0)
     assert banded.kept.tolist() == [True, False, False, True] and numbers_of(banded)["band_masked"] == 2
     assert float(banded.loss) == pytest.approx(-2.0) and gradient.tolist() == pytest.approx([-1, 0, 0, -1])
     vetoed, _ = run("dppo", logprobs, batch, log_ratio_penalty=0.0, veto_below=0.06)
@@ -331,18 +318,6 @@ def test_a_veto_is_by_sequence_wherever_the_sequence_lies() -> None:
     batch = batch_of([-1.0] * 4, [1.0] * 4, sequences=[0, 1, 0, 1])
     result, _ = run("dppo", [-1.0, -1.0, -9.0, -1.0], batch, veto_below=1e-2)
     assert result.kept.tolist() == [False, True, False, True]
-
-
-def test_options_that_mean_nothing_are_refused() -> None:
-    for bad in (
-        {"clip_low": 1.5},
-        {"mismatch_cap": 0.0},
-        {"ratio_band": (2.0, 3.0)},
-        {"icepop_low": 1.5},
-        {"tv_threshold": -1.0},
-    ):
-        with pytest.raises(ValueError, match=next(iter(bad)).split("_low")[0]):
-            LossOptions(**bad)
 
 
 def test_log_probs_of_another_batch_are_refused() -> None:

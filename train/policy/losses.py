@@ -7,11 +7,14 @@ Every loss is a sum over loss tokens of weight * token loss.  The weights (`trai
 the whole normalisation, so that any split of a batch gives the same loss and gradient.
 
 pi is the trainer's policy, mu the one that sampled (the engine), "proximal" the trainer's before the first update of
-the batch.  All log-probs are in nats; L is the number of loss tokens.
+the batch.  With one update a batch dppo and cispo take their ratios straight against mu.  With several every loss takes
+them against proximal, and the engine's mismatch enters as a weight of its own, min(proximal / mu, cap).  All log-probs
+are in nats; L is the number of loss tokens.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -30,19 +33,21 @@ class LossOptions:
 
     - `log_ratio_clamp`: log-ratios are cut to this before exp, so that no ratio overflows.
     - `tv_threshold`, `log_ratio_penalty`: dppo.
-    - `ratio_band`: dppo, optional: tokens with a ratio outside (low, high) get no policy gradient.
-    - `veto_below`: dppo, optional: a sequence with any ratio below gets none.  Biased against long sequences.
+    - `band_low`, `band_high`: dppo: tokens with pi / mu outside get no policy gradient; off as they are.
+    - `veto_below`: dppo: a sequence with any pi / mu below gets none (0: off).  Biased against long sequences.
     - `clip_low`, `clip_high`: grpo and icepop.  `gspo_clip_low`, `gspo_clip_high`: gspo.
     - `cispo_low`, `cispo_high`: cispo; low 1.0 means no lower bound.
-    - `mismatch_cap`: largest weight that makes up for the engine's mismatch (grpo, gspo, ref_kl).
+    - `mismatch_cap`: largest weight that makes up for the engine's mismatch (grpo, gspo, ref_kl; dppo and cispo with
+      several updates a batch).
     - `icepop_low`, `icepop_high`: band of the mismatch outside which icepop drops a token.
     """
 
     log_ratio_clamp: float = 10.0
     tv_threshold: float = 0.2
     log_ratio_penalty: float = 1e-3
-    ratio_band: tuple[float, float] | None = None
-    veto_below: float | None = None
+    band_low: float = 0.0
+    band_high: float = math.inf
+    veto_below: float = 0.0
     clip_low: float = 0.2
     clip_high: float = 0.28
     gspo_clip_low: float = 3e-4
@@ -60,10 +65,13 @@ class LossOptions:
         for name in ("clip_low", "gspo_clip_low", "cispo_low"):
             if not 0 < getattr(self, name) <= 1:
                 raise ValueError(f"loss option {name} must be in (0, 1], got {getattr(self, name)}")
-        bands = {"icepop": (self.icepop_low, self.icepop_high), "ratio_band": self.ratio_band}
-        for name, band in bands.items():
-            if band is not None and not 0 <= band[0] < 1 < band[1]:
-                raise ValueError(f"loss option {name} must be a band around 1, got {band}")
+        for name in ("icepop", "band"):
+            low, high = getattr(self, f"{name}_low"), getattr(self, f"{name}_high")
+            if not 0 <= low < 1 < high:
+                raise ValueError(f"loss options {name}_low, {name}_high must be a band around 1, got {low:g}, {high:g}")
+        for name in ("log_ratio_penalty", "veto_below"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"loss option {name} must be 0 or more, got {getattr(self, name)}")
 
 
 class LossResult(NamedTuple):
@@ -84,9 +92,14 @@ Loss = Callable[[Tensor, MicroBatch, LossOptions], LossResult]
 
 @dataclass(frozen=True, slots=True)
 class LossSpec:
-    """A loss and what it needs beyond behaviour log-probs and advantages."""
+    """A loss, what it needs beyond behaviour log-probs and advantages, and which of `LossOptions` it reads.
+
+    `reads_if_proximal`: those that it reads in addition where it has proximal log-probs without needing them.
+    """
 
     function: Loss
+    reads: tuple[str, ...]
+    reads_if_proximal: tuple[str, ...] = ()
     needs_proximal: bool = False
     needs_reference: bool = False
 
@@ -95,26 +108,30 @@ def dppo(logprobs: Tensor, batch: MicroBatch, options: LossOptions) -> LossResul
     """Trust region in total variation, straight against the sampling policy (arXiv 2602.04879).
 
     r = pi / mu.  Token loss -r * A, but nothing where A > 0 and pi - mu > threshold, or A < 0 and pi - mu < -threshold:
-    probability differences, because ratios of rare tokens are noise.  Plus penalty * (log r)^2 on every token (Kimi
-    K2.5, arXiv 2602.02276), with the log-ratio as it is, so that the furthest tokens are pulled back hardest.
+    probability differences, because ratios of rare tokens are noise.  Plus penalty * (log pi / mu)^2 on every token
+    (Kimi K2.5, arXiv 2602.02276), with the log-ratio as it is, so that the furthest tokens are pulled back hardest.
+    With proximal log-probs these take the place of mu in r and in the threshold.
     """
     x = _inputs(logprobs, batch, options)
-    moved = (logprobs.detach().exp() - x.behaviour.exp()).detach()
+    anchor, mismatch, truncated = _anchor(batch, x, options)
+    moved = (logprobs.detach().exp() - anchor.exp()).detach()
     masked_high = (x.advantages > 0) & (moved > options.tv_threshold)
     masked_low = (x.advantages < 0) & (moved < -options.tv_threshold)
-    ratio = x.ratio.detach()
-    outside = _outside(ratio, options.ratio_band)
-    vetoed = _vetoed(ratio, batch.sequence_ids.to(ratio.device), options.veto_below)
+    sampled_ratio = x.ratio.detach()
+    outside = _outside(sampled_ratio, options.band_low, options.band_high)
+    vetoed = _vetoed(sampled_ratio, batch.sequence_ids.to(logprobs.device), options.veto_below)
     kept = ~(masked_high | masked_low | outside | vetoed)
     penalty = options.log_ratio_penalty * (logprobs - x.behaviour).square()
-    loss = _weighted(x, torch.where(kept, -x.ratio * x.advantages, 0.0) + penalty)
+    surrogate = mismatch * _ratio(logprobs - anchor, options) * x.advantages
+    loss = _weighted(x, torch.where(kept, -surrogate, 0.0) + penalty)
     counts = {
         "masked_high": _count(x, masked_high),
         "masked_low": _count(x, masked_low),
         "band_masked": _count(x, outside),
         "vetoed_tokens": _count(x, vetoed),
-        "vetoed_sequences": _num_sequences(batch.sequence_ids.to(ratio.device)[vetoed & x.real]),
+        "vetoed_sequences": _num_sequences(batch.sequence_ids.to(logprobs.device)[vetoed & x.real]),
         "penalty_sum": _sum(x, penalty),
+        "mismatch_truncated": _count(x, truncated),
     }
     return LossResult(loss, _common_metrics(logprobs, batch, x) | counts, kept)
 
@@ -122,13 +139,18 @@ def dppo(logprobs: Tensor, batch: MicroBatch, options: LossOptions) -> LossResul
 def cispo(logprobs: Tensor, batch: MicroBatch, options: LossOptions) -> LossResult:
     """Clipped importance weight on REINFORCE; no token loses its gradient (arXiv 2506.13585).
 
-    -sg(clip(pi / mu, 1 - low, 1 + high)) * A * log pi.
+    -sg(clip(pi / mu, 1 - low, 1 + high)) * A * log pi; with proximal log-probs these take the place of mu in the clip.
     """
     x = _inputs(logprobs, batch, options)
-    ratio = x.ratio.detach()
+    anchor, mismatch, truncated = _anchor(batch, x, options)
+    ratio = _ratio(logprobs.detach() - anchor, options)
     low, high = 1 - options.cispo_low, 1 + options.cispo_high
-    loss = _weighted(x, -ratio.clamp(low, high) * x.advantages * logprobs)
-    metrics = {"clipped_high": _count(x, ratio > high), "clipped_low": _count(x, ratio < low)}
+    loss = _weighted(x, -mismatch * ratio.clamp(low, high) * x.advantages * logprobs)
+    metrics = {
+        "clipped_high": _count(x, ratio > high),
+        "clipped_low": _count(x, ratio < low),
+        "mismatch_truncated": _count(x, truncated),
+    }
     return LossResult(loss, _common_metrics(logprobs, batch, x) | metrics, torch.ones_like(x.real))
 
 
@@ -182,7 +204,7 @@ def icepop(logprobs: Tensor, batch: MicroBatch, options: LossOptions) -> LossRes
     proximal = _proximal(batch, logprobs.device, "icepop")
     ratio = _ratio(logprobs - proximal, options)
     mismatch = _ratio(proximal - x.behaviour, options)
-    popped = _outside(mismatch, (options.icepop_low, options.icepop_high))
+    popped = _outside(mismatch, options.icepop_low, options.icepop_high)
     surrogate, clipped_high, clipped_low = _clipped(ratio, x.advantages, options.clip_low, options.clip_high)
     loss = _weighted(x, -torch.where(popped, 0.0, mismatch) * surrogate)
     metrics = {
@@ -216,24 +238,32 @@ def ref_kl(logprobs: Tensor, batch: MicroBatch, options: LossOptions) -> LossRes
 
 
 def sft(logprobs: Tensor, batch: MicroBatch, options: LossOptions) -> LossResult:
-    """Cross entropy: -log pi.  Advantages and behaviour log-probs are not read."""
-    x = _inputs(logprobs, batch, options)
+    """Cross entropy: -log pi.  Advantages, behaviour log-probs and options are not read."""
+    real = batch.sequence_ids.to(logprobs.device) >= 0
     metrics = {
-        "tokens": x.real.sum(),
-        "sequences": _num_sequences(batch.sequence_ids.to(logprobs.device)[x.real]),
-        "nll_sum": _sum(x, -logprobs),
+        "tokens": real.sum(),
+        "sequences": _num_sequences(batch.sequence_ids.to(logprobs.device)[real]),
+        "nll_sum": torch.where(real, -logprobs.detach(), 0.0).sum(),
     }
-    return LossResult(_weighted(x, -logprobs), metrics, torch.ones_like(x.real))
+    return LossResult((batch.weights.to(logprobs.device) * -logprobs).sum(), metrics, torch.ones_like(real))
 
 
 LOSSES: dict[str, LossSpec] = {
-    "dppo": LossSpec(dppo),
-    "cispo": LossSpec(cispo),
-    "grpo": LossSpec(grpo, needs_proximal=True),
-    "gspo": LossSpec(gspo, needs_proximal=True),
-    "icepop": LossSpec(icepop, needs_proximal=True),
-    "ref_kl": LossSpec(ref_kl, needs_reference=True),
-    "sft": LossSpec(sft),
+    "dppo": LossSpec(
+        dppo,
+        reads=("log_ratio_clamp", "tv_threshold", "log_ratio_penalty", "band_low", "band_high", "veto_below"),
+        reads_if_proximal=("mismatch_cap",),
+    ),
+    "cispo": LossSpec(cispo, reads=("log_ratio_clamp", "cispo_low", "cispo_high"), reads_if_proximal=("mismatch_cap",)),
+    "grpo": LossSpec(grpo, reads=("log_ratio_clamp", "clip_low", "clip_high", "mismatch_cap"), needs_proximal=True),
+    "gspo": LossSpec(
+        gspo, reads=("log_ratio_clamp", "gspo_clip_low", "gspo_clip_high", "mismatch_cap"), needs_proximal=True
+    ),
+    "icepop": LossSpec(
+        icepop, reads=("log_ratio_clamp", "clip_low", "clip_high", "icepop_low", "icepop_high"), needs_proximal=True
+    ),
+    "ref_kl": LossSpec(ref_kl, reads=("log_ratio_clamp", "mismatch_cap"), needs_reference=True),
+    "sft": LossSpec(sft, reads=()),
 }
 
 
@@ -300,6 +330,18 @@ def _proximal(batch: MicroBatch, device: torch.device, name: str) -> Tensor:
     return batch.proximal_logprobs.to(device)
 
 
+def _anchor(batch: MicroBatch, x: _Inputs, options: LossOptions) -> tuple[Tensor, Tensor, Tensor]:
+    """What ratios are taken against, the weight for the engine's mismatch, and where that was cut: all [L].
+
+    Without proximal log-probs the anchor is the engine itself, and there is no mismatch beside the ratio.
+    """
+    if batch.proximal_logprobs is None:
+        return x.behaviour, torch.ones_like(x.behaviour), torch.zeros_like(x.real)
+    proximal = batch.proximal_logprobs.to(x.behaviour.device)
+    mismatch = _ratio(proximal - x.behaviour, options)
+    return proximal, mismatch.clamp(max=options.mismatch_cap), mismatch > options.mismatch_cap
+
+
 def _clipped(ratio: Tensor, advantages: Tensor, low: float, high: float) -> tuple[Tensor, Tensor, Tensor]:
     """PPO's pessimistic surrogate, and where the clip is in effect (above, below)."""
     surrogate = torch.minimum(ratio * advantages, ratio.clamp(1 - low, 1 + high) * advantages)
@@ -307,16 +349,12 @@ def _clipped(ratio: Tensor, advantages: Tensor, low: float, high: float) -> tupl
     return surrogate, (advantages > 0) & (detached > 1 + high), (advantages < 0) & (detached < 1 - low)
 
 
-def _outside(ratio: Tensor, band: tuple[float, float] | None) -> Tensor:
-    if band is None:
-        return torch.zeros_like(ratio, dtype=torch.bool)
-    return (ratio < band[0]) | (ratio > band[1])
+def _outside(ratio: Tensor, low: float, high: float) -> Tensor:
+    return (ratio < low) | (ratio > high)
 
 
-def _vetoed(ratio: Tensor, sequence_ids: Tensor, below: float | None) -> Tensor:
+def _vetoed(ratio: Tensor, sequence_ids: Tensor, below: float) -> Tensor:
     """True on every token of a sequence that has one ratio under `below`."""
-    if below is None:
-        return torch.zeros_like(ratio, dtype=torch.bool)
     return torch.isin(sequence_ids, sequence_ids[ratio < below])
 
 

@@ -1,4 +1,4 @@
-"""The trained policy on one rank: DeepSpeed with AutoEP, MXFP4 experts, one optimiser step a batch.
+"""The trained policy on one rank: DeepSpeed with AutoEP, MXFP4 experts.
 
 In: this rank's micro-batches.  Out: sums of metrics, this rank's share of the weights to publish, or the whole state
 by name.  Every public method is a collective: call it on all ranks.  Wrapped into Ray actors by
@@ -89,18 +89,43 @@ class Policy:
         self.quantiser.enabled = settings.quantise
 
     def train_step(
-        self, batches: Sequence[MicroBatch], loss: str, options: LossOptions, learning_rate: float, version: int
+        self,
+        parts: Sequence[Sequence[MicroBatch]],
+        loss: str,
+        options: LossOptions,
+        learning_rate: float,
+        version: int,
     ) -> dict[str, float]:
-        """One optimiser step on the whole batch; returns sums over all ranks, `gradient_norm` and `mismatch_max`.
+        """One optimiser step on each part of the batch, in order; the weights of each part normalise that part.
 
-        `version` is that of the weights before the step: engine and trainer are compared on tokens sampled under it.
+        Returns sums over all parts and ranks, the mean `loss` of the parts, the largest `gradient_norm`, and
+        `mismatch_max`.  `version` is that of the weights before the first step: engine and trainer are compared on
+        tokens sampled under it.
 
-        Raises FloatingPointError on every rank where the loss or the gradient is not finite; no weight has changed
-        then in the first case, and the state must not be saved in the second.
+        Raises FloatingPointError on every rank where a loss or a gradient is not finite.  At the loss of the first
+        part no weight has changed; after anything else the state must not be saved.
         """
-        if LOSSES[loss].needs_proximal:
+        if LOSSES[loss].needs_proximal or len(parts) > 1:
+            batches = [batch for part in parts for batch in part]
             for batch, values in zip(batches, self.logprobs(batches), strict=True):
                 batch.proximal_logprobs = values
+        sums: dict[str, float] = {}
+        norms, maxima = [], []
+        for number, part in enumerate(parts):
+            totals, maximum = self._accumulate(part, loss, options, version)
+            if not math.isfinite(totals["loss"]):
+                changed = f"resume: {number} updates of this batch were made" if number else "no weight was changed"
+                raise FloatingPointError(f"the {loss} loss is {totals['loss']} at this step; {changed}")
+            norms.append(self._update(learning_rate))
+            maxima.append(maximum)
+            sums = {key: sums.get(key, 0.0) + value for key, value in totals.items()}
+        sums["loss"] /= len(parts)
+        return sums | {"gradient_norm": max(norms), "mismatch_max": max(maxima), "updates": float(len(parts))}
+
+    def _accumulate(
+        self, batches: Sequence[MicroBatch], loss: str, options: LossOptions, version: int
+    ) -> tuple[dict[str, float], float]:
+        """Forward and backward over one part; sums over ranks, and the largest mismatch of a token."""
         self.engine.train()
         sums: dict[str, Tensor] = {}
         maximum = 0.0
@@ -108,15 +133,16 @@ class Policy:
             self.engine.set_gradient_accumulation_boundary(number == len(batches) - 1)
             logprobs, entropies = self._forward(batch)
             result = LOSSES[loss].function(logprobs, batch, options)
-            # DeepSpeed averages over data-parallel ranks; weights already normalise over the whole batch.
+            # DeepSpeed averages over data-parallel ranks; weights already normalise over the whole part.
             self.engine.backward(result.loss * self.world, scale_wrt_gas=False)
             mismatch = _mismatch(logprobs, batch, version)
             maximum = max(maximum, float(mismatch.pop("mismatch_max")))
             extra = {"loss": result.loss.detach(), "entropy_sum": _real(batch, entropies).sum()}
             _add(sums, result.metrics | mismatch | extra)
-        totals = self._reduce(sums) | {"mismatch_max": self._maximum(maximum)}
-        if not math.isfinite(totals["loss"]):
-            raise FloatingPointError(f"the {loss} loss is {totals['loss']} at this step; no weight was changed")
+        return self._reduce(sums), self._maximum(maximum)
+
+    def _update(self, learning_rate: float) -> float:
+        """Adam's step on what was accumulated; the gradient norm before the clip."""
         for group in self.engine.optimizer.param_groups:
             group["lr"] = learning_rate
         self.engine.step()
@@ -124,7 +150,7 @@ class Policy:
         norm = float(self.engine.get_global_grad_norm() or 0.0)
         if not math.isfinite(norm):
             raise FloatingPointError(f"the gradient norm is {norm}; resume from the last checkpoint")
-        return totals | {"gradient_norm": norm}
+        return norm
 
     @torch.no_grad()
     def logprobs(self, batches: Sequence[MicroBatch]) -> list[Tensor]:
@@ -282,6 +308,9 @@ def _gathered(parameter: Any) -> Any:
 
 
 def _mismatch(logprobs: Tensor, batch: MicroBatch, version: int) -> dict[str, Tensor]:
+    """Of the weights before the first update, which is what the proximal log-probs are of."""
+    if batch.proximal_logprobs is not None:
+        logprobs = batch.proximal_logprobs.to(logprobs.device)
     own = batch.versions.to(logprobs.device) == version
     found = mismatch_statistics(logprobs.detach(), batch.behaviour_logprobs.to(logprobs.device), own)
     return {f"mismatch_{name}": value for name, value in found.items()}

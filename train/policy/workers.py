@@ -50,7 +50,7 @@ class TrainerActor:
 
     def train(
         self,
-        rows: Sequence[Sequence[Item]],
+        parts: Sequence[Sequence[Sequence[Item]]],
         places: Mapping[int, Place],
         domain_index: Mapping[str, int],
         loss: str,
@@ -58,9 +58,9 @@ class TrainerActor:
         learning_rate: float,
         version: int,
     ) -> dict[str, float]:
-        """One optimiser step on this rank's rows; `places` says where the groups that they name lie."""
+        """One optimiser step on this rank's rows of each part; `places` says where the groups that they name lie."""
         groups = dict(zip(places, fetch_groups(list(places.values())), strict=True))
-        batches = [build_row(*self._samples(row, groups), domain_index) for row in rows]
+        batches = [[build_row(*self._samples(row, groups), domain_index) for row in rows] for rows in parts]
         return self._policy.train_step(batches, loss, options, learning_rate, version)
 
     def logprobs(self, samples: Sequence[Sample], row_tokens: int) -> dict[int, list[float]]:
@@ -116,7 +116,7 @@ class TrainerGroup:
 
     def train(
         self,
-        rows: Sequence[Sequence[Sequence[Item]]],
+        parts: Sequence[Sequence[Sequence[Sequence[Item]]]],
         places: Sequence[Place | None],
         domain_index: Mapping[str, int],
         loss: str,
@@ -124,10 +124,11 @@ class TrainerGroup:
         learning_rate: float,
         version: int,
     ) -> dict[str, float]:
-        """One optimiser step; `rows[rank]` are that rank's rows.  Returns sums over the whole batch."""
+        """One optimiser step a part; `part[rank]` are that rank's rows.  Returns sums over the whole batch."""
         calls = []
-        for actor, own in zip(self._actors, rows, strict=True):
-            needed = {item.group for row in own for item in row}
+        for rank, actor in enumerate(self._actors):
+            own = [part[rank] for part in parts]
+            needed = {item.group for rows in own for row in rows for item in row}
             # A reference inside another object is not fetched by Ray before the call: the rank fetches what it needs.
             own_places = {number: places[number] for number in sorted(needed)}
             calls.append(actor.train.remote(own, own_places, domain_index, loss, options, learning_rate, version))

@@ -1,0 +1,89 @@
+"""One batch, every loss and normalisation: no split over rows, ranks, experts or optimiser states changes its gradient.
+
+The full matrix takes minutes, so all but one way of using the ranks are marked `long`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.integration.invariance_ranks import COMBINATIONS, MICRO_BATCHES, Split, measure
+from tests.integration.policy_ranks import launch
+from tests.integration.tiny import write_folder
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
+
+TOLERANCE = 1e-5
+# (ranks, ranks that share the experts): data-parallel 1, 2, 4 and expert-parallel 1, 2, 4.
+WORLDS = [(1, 1), (2, 1), (2, 2), (4, 1), (4, 2), (4, 4)]
+IN_CI = (2, 2)
+
+
+def splits(world: int, expert_parallel: int) -> list[Split]:
+    """Every ZeRO stage and both ways of checkpointing; all pairs of them where it is cheap."""
+    first = 3 * WORLDS.index((world, expert_parallel))
+    if (world, expert_parallel) == (2, 1):
+        pairs = [(stage, checkpointing) for stage in (1, 2, 3) for checkpointing in (False, True)]
+    elif (world, expert_parallel) == IN_CI:
+        pairs = [(2, True)]
+    else:
+        pairs = [(1, True), (2, False), (3, True)]
+    return [
+        Split(number=first + number, zero_stage=stage, activation_checkpointing=checkpointing)
+        for number, (stage, checkpointing) in enumerate(pairs)
+    ]
+
+
+@pytest.fixture(scope="module")
+def model_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_folder(tmp_path_factory.mktemp("invariance") / "model", 1)
+
+
+@pytest.fixture(scope="module")
+def reference(model_dir: Path) -> Path:
+    """Loss and gradients on one rank, the whole batch in one row, ZeRO 1."""
+    plain = Split(number=0, zero_stage=1, activation_checkpointing=False)
+    (found,) = launch(measure, 1, model_dir, model_dir.parent / "reference", 1, [plain], None)
+    path = model_dir.parent / "reference.pt"
+    torch.save(found, path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("world", "expert_parallel"),
+    [pytest.param(*pair, marks=[] if pair == IN_CI else pytest.mark.long) for pair in WORLDS],
+)
+def test_no_split_changes_loss_or_gradient(model_dir: Path, reference: Path, world: int, expert_parallel: int) -> None:
+    out = model_dir.parent / f"world-{world}-{expert_parallel}"
+    cases = splits(world, expert_parallel)
+    ranks: list[dict[str, Any]] = launch(measure, world, model_dir, out, expert_parallel, cases, reference)
+    updates = {name: value for name, value in ranks[0].items() if name.startswith("updates")}
+    rest = {name: value for name, value in ranks[0].items() if name not in updates}
+    assert len(rest) == len(COMBINATIONS) * len(cases) and len(updates) == len(cases)
+    for name, gaps in rest.items():
+        assert gaps["smallest"] > 0, f"{name}: a parameter without gradient proves nothing"
+        assert gaps["tokens"] == 0, name
+        assert max(gaps["loss"], gaps["norm"], gaps["gradient"]) < TOLERANCE, (name, gaps)
+    for name, seen in updates.items():
+        assert seen["updates"] == 2 and seen["same"] and seen["moved"], name
+        assert seen["proximal"], f"{name}: ratios must be against the policy before the first update"
+        own = sum(rank[name]["own mismatch"] for rank in ranks)
+        assert seen["mismatch"] == pytest.approx(own, rel=1e-5), name
+
+
+def test_every_pair_of_axes_is_in_the_matrix() -> None:
+    """Each loss meets each number of rows, and each way of using ranks each stage and both kinds of checkpointing."""
+    met = set()
+    for world, expert_parallel in WORLDS:
+        cases = splits(world, expert_parallel)
+        for case in cases:
+            for number, combination in enumerate(COMBINATIONS):
+                met.add((combination, MICRO_BATCHES[(number + case.number) % len(MICRO_BATCHES)]))
+        if (world, expert_parallel) != IN_CI:
+            assert {case.zero_stage for case in cases} == {1, 2, 3}
+            assert {case.activation_checkpointing for case in cases} == {False, True}
+    assert len(met) == len(COMBINATIONS) * len(MICRO_BATCHES)

@@ -1,0 +1,105 @@
+"""From groups to the parts of a batch: who is in which update, and what its tokens weigh."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+
+from rewards.normalise import DomainStatistics
+from rollouts.group import GroupSummary
+from rollouts.objects import GroupResult
+from train.collect import Collector, StepBatch
+from train.compose import compose_run
+from train.policy.workers import Item
+
+RANGES = {"math/add": (0.0, 1.0), "text/sort": (0.0, 1.0)}
+
+
+def group(ticket: int, domain: str, values: Sequence[float], tokens: int = 10) -> GroupResult:
+    """Each trajectory is one segment of so many trained tokens, after a prompt of five."""
+    count = len(values)
+    return GroupResult(
+        GroupSummary(
+            ticket=ticket,
+            task_id=f"{domain}/train/{ticket}",
+            domain=domain,
+            tier="low",
+            values=tuple(values),
+            reasons=("",) * count,
+            statuses=("done",) * count,
+            num_turns=(1,) * count,
+            segments=(((tokens + 5, tokens),),) * count,
+            oldest_version=0,
+            newest_version=0,
+            seconds=0.0,
+        )
+    )
+
+
+def batch(groups: list[GroupResult], *options: str, num_ranks: int = 2) -> StepBatch:
+    composed = compose_run(["experiment=toy", *options])
+    nothing = cast(Any, None)  # pool and mixture: for `take` only
+    collector = Collector(
+        nothing, nothing, DomainStatistics(RANGES), composed.domains, composed.config.algorithm, seed=0
+    )
+    return collector.batch(groups, [], num_ranks)
+
+
+def items(part: list[list[list[Item]]]) -> list[Item]:
+    return [item for rows in part for row in rows for item in row]
+
+
+GROUPS = [group(i, ("math/add", "text/sort")[i % 2], [0.0, 1.0, 1.0, 0.0], tokens=10 + i) for i in range(7)]
+
+
+@pytest.mark.parametrize("updates", [1, 2, 3, 7, 40])
+def test_every_group_is_in_one_update_and_each_update_is_normalised_by_itself(updates: int) -> None:
+    made = batch(GROUPS, f"algorithm.updates={updates}")
+    assert len(made.parts) == min(updates, 7)
+    groups_of = [sorted({item.group for item in items(part)}) for part in made.parts]
+    assert sorted(number for numbers in groups_of for number in numbers) == list(range(7))
+    assert max(map(len, groups_of)) - min(map(len, groups_of)) <= 1
+    for part in made.parts:
+        own = items(part)
+        # Whole groups: the baseline is the group's, and gspo needs whole sequences.
+        assert set(Counter(item.group for item in own).values()) == {4}
+        assert len(part) == 2
+        assert math.fsum(item.weight * (10 + item.group) for item in own) == pytest.approx(1.0)
+    assert math.fsum(made.shares.values()) == pytest.approx(1.0)
+
+
+def test_the_domains_of_an_update_share_it_by_their_quota() -> None:
+    """Three groups of one domain and one of the other in one update: three quarters and one quarter of the weight."""
+    made = batch([group(i, "text/sort" if i == 2 else "math/add", [0.0, 1.0]) for i in range(4)])
+    (part,) = made.parts
+    weight = {"math/add": 0.0, "text/sort": 0.0}
+    for item in items(part):
+        weight["text/sort" if item.group == 2 else "math/add"] += item.weight * 10
+    assert weight == pytest.approx({"math/add": 0.75, "text/sort": 0.25})
+
+
+@pytest.mark.parametrize(
+    ("preset", "expected"),
+    [
+        # Rewards 0, 1, 1, 1: mean 3/4, std sqrt(3)/4, and no statistics of the domain yet (half the range).
+        ("grpo", (-math.sqrt(3), 1 / math.sqrt(3))),
+        ("grpo_mean", (-0.75, 0.25)),
+        ("dppo", (-1.5, 0.5)),
+    ],
+)
+def test_what_centred_rewards_are_divided_by(preset: str, expected: tuple[float, float]) -> None:
+    (part,) = batch([group(0, "math/add", [0.0, 1.0, 1.0, 1.0])], f"algorithm={preset}", num_ranks=1).parts
+    found = {item.trajectory: item.advantage for item in items(part)}
+    assert [found[number] for number in range(4)] == pytest.approx([expected[0], *[expected[1]] * 3])
+
+
+def test_grpo_weighs_sequences_alike_and_its_mean_only_form_tokens() -> None:
+    groups = [group(0, "math/add", [0.0, 1.0], tokens=10), group(1, "math/add", [0.0, 1.0], tokens=30)]
+    for preset, expected in (("grpo", (1 / 40, 1 / 120)), ("grpo_mean", (1 / 80, 1 / 80))):
+        (part,) = batch(groups, f"algorithm={preset}").parts
+        weights = {item.group: item.weight for item in items(part)}
+        assert (weights[0], weights[1]) == pytest.approx(expected)
