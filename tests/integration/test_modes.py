@@ -68,8 +68,31 @@ def test_stopped_and_resumed_is_to_the_bit_what_was_never_stopped(runs: Path) ->
     arguments = (*SMALL, f"runs_dir={runs}", "name=resumed", "stage.rl.steps=4")
     assert "to go on: python -m train" in run("train", *arguments, "stop_after=2")
     assert "resuming from" in run("train", *arguments)
-    straight, resumed = newest(runs / "straight"), newest(runs / "resumed")
-    assert straight.path.name == resumed.path.name == "step-000024"
+    assert newest(runs / "straight").path.name == "step-000024"
+    assert_same_run(runs / "straight", runs / "resumed")
+
+
+def test_fewer_ranks_go_on_from_the_same_checkpoint(runs: Path) -> None:
+    """Two ranks with half of the experts each, then one with all: the same weights, and so the same rollouts."""
+    saved = sorted((runs / "straight" / "checkpoints").glob("step-*"))
+    arguments = (*SMALL, f"runs_dir={runs}", "name=fewer", f"resume={saved[0]}", "stage.rl.steps=4", "steps=1")
+    said = run("train", *arguments, "cluster.trainer.ranks=1", "cluster.trainer.expert_parallel=1")
+    assert "cluster.trainer.ranks: 2 -> 1" in said
+    found, wanted = (
+        next(record["metrics"] for record in read_metrics(runs / name) if "rl/loss" in record["metrics"])
+        for name in ("fewer", "straight")
+    )
+    assert found["rl/tokens"] == wanted["rl/tokens"] and found["rl/reward/mean"] == wanted["rl/reward/mean"]
+    for name in ("rl/loss", "rl/gradient_norm", "rl/entropy", "rl/fidelity/mismatch"):
+        assert found[name] == pytest.approx(wanted[name], rel=1e-5), name
+    ours, theirs = load(saved[0]), newest(runs / "fewer")
+    assert theirs.path.name == "step-000021" and theirs.masters.keys() == ours.masters.keys()
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    """Weights, moments, state, canary and everything that was logged but the clock, to the bit."""
+    straight, resumed = newest(one), newest(other)
+    assert straight.path.name == resumed.path.name
     for ours, theirs in ((straight.masters, resumed.masters), (straight.moments, resumed.moments)):
         assert ours.keys() == theirs.keys() and len(ours) > 20
         assert [name for name in ours if not torch.equal(ours[name], theirs[name])] == []
@@ -78,7 +101,7 @@ def test_stopped_and_resumed_is_to_the_bit_what_was_never_stopped(runs: Path) ->
     for key in straight.run.keys() - {"seconds"}:
         assert straight.run[key] == resumed.run[key], key
     assert straight.canary == resumed.canary
-    assert numbers(runs / "straight") == numbers(runs / "resumed")
+    assert numbers(one) == numbers(other)
 
 
 def test_rollout_only_stores_groups_and_trains_nothing_after_the_cold_start(runs: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 from torch.utils.checkpoint import checkpoint
 
 from train.policy.attention import packed_attention_arguments
@@ -18,11 +19,17 @@ from train.policy.mxfp4 import fake_quantise, straight_through
 
 
 def attach_logprob_forward(model: nn.Module, *, chunk_tokens: int, temperature: float) -> None:
-    """Replace the model's forward by `logprob_forward`.
+    """Replace the model's forward by `logprob_forward`, and its head's by `head_logprobs`.
 
-    The module itself stays the Hugging Face one, so that parameter names, AutoEP's layer patterns and ZeRO-3's hooks
-    on submodules are those that everybody else sees.
+    The modules themselves stay the Hugging Face ones, so that parameter names, AutoEP's layer patterns and ZeRO-3's
+    hooks on submodules are those that everybody else sees.
     """
+    head: Any = model.lm_head
+
+    def head_forward(self: Any, rows: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        return head_logprobs(self, rows, targets, chunk_tokens, temperature)
+
+    head.forward = types.MethodType(head_forward, head)
 
     def forward(
         self: Any,
@@ -32,9 +39,7 @@ def attach_logprob_forward(model: nn.Module, *, chunk_tokens: int, temperature: 
         predict_index: Tensor,
         target_ids: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        return logprob_forward(
-            self, input_ids, position_ids, boundaries, predict_index, target_ids, chunk_tokens, temperature
-        )
+        return logprob_forward(self, input_ids, position_ids, boundaries, predict_index, target_ids)
 
     model.forward = types.MethodType(forward, model)
 
@@ -46,30 +51,42 @@ def logprob_forward(
     boundaries: Tensor,
     predict_index: Tensor,
     target_ids: Tensor,
-    chunk_tokens: int,
-    temperature: float,
 ) -> tuple[Tensor, Tensor]:
     """Log-probs and entropies of `target_ids` [L], each predicted at `predict_index` [L] of one packed row [1, T].
 
-    Of the distribution at `temperature`, the one that is sampled; nats, fp32.  The head runs on the L predicting
-    positions only, `chunk_tokens` at a time, recomputed in backward.
+    The head runs on the L predicting positions only.
     """
     arguments = packed_attention_arguments(boundaries)
     hidden = model.model(input_ids=input_ids, position_ids=position_ids, use_cache=False, **arguments)[0]
-    predicting = hidden[0].index_select(0, predict_index)
+    found: tuple[Tensor, Tensor] = model.lm_head(hidden[0].index_select(0, predict_index), target_ids)
+    return found
+
+
+def head_logprobs(
+    head: Any, predicting: Tensor, target_ids: Tensor, chunk_tokens: int, temperature: float
+) -> tuple[Tensor, Tensor]:
+    """Log-probs and entropies [L] of targets [L] from the hidden states [L, D] that predict them.
+
+    Of the distribution at `temperature`, the one that is sampled; nats, fp32.  `chunk_tokens` logits at a time,
+    recomputed in backward.  The loop is inside of the head's own forward: ZeRO 3 gathers a module's weights when it is
+    called, and ranks that called it another number of times would wait for each other for ever.
+    """
     logprobs, entropies = [], []
     for rows, targets in zip(predicting.split(chunk_tokens), target_ids.split(chunk_tokens), strict=True):
+        arguments = (head.weight, head.bias, rows, targets, temperature)
         if torch.is_grad_enabled():
-            chunk, entropy = checkpoint(_chunk_logprobs, model.lm_head, rows, targets, temperature, use_reentrant=False)
+            chunk, entropy = checkpoint(_chunk_logprobs, *arguments, use_reentrant=False)
         else:
-            chunk, entropy = _chunk_logprobs(model.lm_head, rows, targets, temperature)
+            chunk, entropy = _chunk_logprobs(*arguments)
         logprobs.append(chunk)
         entropies.append(entropy)
     return torch.cat(logprobs), torch.cat(entropies)
 
 
-def _chunk_logprobs(head: nn.Module, rows: Tensor, targets: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    logits = head(rows).float() / temperature
+def _chunk_logprobs(
+    weight: Tensor, bias: Tensor | None, rows: Tensor, targets: Tensor, temperature: float
+) -> tuple[Tensor, Tensor]:
+    logits = linear(rows, weight, bias).float() / temperature
     normaliser = logits.logsumexp(dim=-1)
     logprobs = logits.gather(1, targets[:, None])[:, 0] - normaliser
     with torch.no_grad():

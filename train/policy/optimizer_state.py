@@ -120,5 +120,7 @@ def _copy_masters_to_stage3_weights(optimizer: Any) -> None:
         parts = optimizer.unflatten(working, optimizer.fp16_partitioned_groups[index])
         for parameter, part in zip(optimizer.fp16_partitioned_groups[index], parts, strict=True):
             parameter.data = part.data
+    # Gathered copies are of the old weights, and an all-gather leaves what is gathered as it is.
+    optimizer._partition_all_parameters()
     if optimizer.persistent_parameters:
         optimizer.persistent_parameters[0].all_gather(optimizer.persistent_parameters)
