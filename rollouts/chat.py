@@ -5,7 +5,8 @@ messages.  Used by `rollouts.episode` (live), `rollouts.demonstration` (cold sta
 
 A conversation grows only at its end: next prompt = prompt + sampled ids + `bridge(observation)`.  Text is rendered
 through the tokenizer's own chat template; what a bridge or an assistant turn adds is found as the difference of two
-renderings, so no template is written twice.
+renderings, so no template is written twice.  Where a template rewrites earlier turns (most drop old reasoning when the
+user speaks again), the rewritten conversation is the prompt of a new segment.
 """
 
 from __future__ import annotations
@@ -32,8 +33,10 @@ _HIDDEN = re.compile(f"{_OPEN}(\\d+){_CLOSE}")
 class ChatRenderer:
     """Renders for one tokenizer.  Stateless; safe to share between episodes.
 
-    Raises ValueError where the tokenizer lacks a chat template, a stop token or the structural tokens, or where its
-    template rewrites earlier turns (a conversation would then not extend itself token for token).
+    `rewrites_history`: whether the template renders some turn differently once it is history.
+
+    Raises ValueError where the tokenizer lacks a chat template, a stop token or the structural tokens, or where it
+    begins every text with a token that its template does not write once.
     """
 
     def __init__(self, tokenizer: Any, stop_ids: Sequence[int]):
@@ -46,7 +49,8 @@ class ChatRenderer:
         special = {token for token in tokenizer.all_special_tokens if token} | self.structure.keys()
         longest_first = sorted(special, key=lambda token: (-len(token), token))
         self._special_pattern = re.compile("|".join(re.escape(token) for token in [_OPEN, *longest_first]))
-        self._check_append_only()
+        self._check_beginning()
+        self.rewrites_history = self._rewrites_history()
 
     def prompt_ids(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = (), tier: str = "low") -> list[int]:
         """Ids of a conversation up to and including the header of the assistant's next turn."""
@@ -56,6 +60,29 @@ class ChatRenderer:
         """Ids between a finished assistant turn (its stop token was sampled) and the next one."""
         whole = self._render([*_PROBE, *(_as_dict(message) for message in observation)], (), "low", generate=True)
         return whole[self._end_of_probe :]
+
+    def next_prompt(
+        self,
+        task: Sequence[Message],
+        said: Sequence[Message],
+        turn_ids: Sequence[int],
+        observation: Sequence[Message],
+        tools: Sequence[ToolSpec],
+        tier: str,
+    ) -> tuple[list[int], bool]:
+        """Ids of the next turn's prompt, and whether they extend `turn_ids`, the last turn's prompt and completion.
+
+        `task`: the task's own messages; `said`: all after them but `observation`, the last being the assistant's.  The
+        ids that were sampled stand, also where the same text would be tokenised otherwise, unless the template renders
+        the conversation so far differently from before.
+        """
+        grown = [*turn_ids, *self.bridge_ids(observation)]
+        if not self.rewrites_history:
+            return grown, True
+        rendered = self.prompt_ids([*task, *said, *observation], tools, tier)
+        before = self.prompt_ids([*task, *said[:-1]], tools, tier)
+        extends = rendered == before + self.assistant_ids(said[-1]) + self.bridge_ids(observation)
+        return (grown, True) if extends else (rendered, False)
 
     def assistant_ids(self, message: Message) -> list[int]:
         """Ids that a model would have to sample to say `message`, stop token included (for demonstrations)."""
@@ -154,19 +181,27 @@ class ChatRenderer:
         """Encode a special token's spelling as plain text: cut after its first character it is none."""
         return self._encode(spelling[:1]) + self._encode(spelling[1:])
 
-    def _check_append_only(self) -> None:
-        """Grown and rendered must agree after a tool's reply and after a user's (many templates differ there)."""
+    def _check_beginning(self) -> None:
+        """Rollout, training and whoever serves the export take the template's word for how a conversation begins."""
+        bos = self.tokenizer.bos_token_id
+        count = 0 if bos is None else self._header.count(bos)
+        wants = bos is not None and list(self.tokenizer.encode("a"))[:1] == [bos]
+        if count > 1 or (wants and count == 0):
+            raise ValueError(
+                f"the chat template writes {self.tokenizer.bos_token!r} {count} times, and the tokenizer begins texts "
+                "with it: the template has to write it exactly once ({{ bos_token }} at its beginning)"
+            )
+
+    def _rewrites_history(self) -> bool:
+        """Whether grown and rendered differ after a tool's reply or after a user's (many templates differ there)."""
         call = ToolCall("f", {}, '{"name":"f","arguments":{}}')
         first = Message.of("assistant", "b", reasoning="r", tool_calls=(call,))
         for answer in (Message.of("tool", "c", name="f"), Message.of("user", "c")):
             start = [Message.of("user", "a")]
             grown = self.prompt_ids(start) + self.assistant_ids(first) + self.bridge_ids([answer])
             if grown != self.prompt_ids([*start, first, answer]):
-                raise ValueError(
-                    "the chat template rewrites earlier turns (drops reasoning, or renders a turn differently once it "
-                    f"is history; seen with a reply of role {answer.role!r}): trajectories would not extend "
-                    "themselves; give the tokenizer an append-only template"
-                )
+                return True
+        return False
 
 
 def _marker(text: str, hidden: list[str]) -> str:

@@ -7,9 +7,11 @@ the ids that a model would have to sample.  Called by `rollouts.worker` for the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from envs.base import Environment
 from envs.domain import Domain
-from envs.types import FinishReason, Status, Task, Trajectory, Turn
+from envs.types import FinishReason, Message, Status, Task, Trajectory, Turn
 from rewards.score import Score
 from rollouts.chat import ChatRenderer
 from rollouts.group import Group
@@ -27,37 +29,49 @@ async def demonstrate_group(ticket: int, task: Task, domain: Domain, tier: str, 
     something that is then read differently.
     """
     environment = domain.environment(task)
-    turns: list[Turn] = []
+    segments: list[list[Turn]] = [[]]
     try:
         await environment.reset()
-        status = await _play(turns, task, domain, environment, tier, renderer)
+        status = await _play(segments, task, domain, environment, tier, renderer)
     finally:
         await environment.close()
-    trajectory = Trajectory(task=task, tier=tier, sample=0, segments=[turns], status=status)
+    trajectory = Trajectory(task=task, tier=tier, sample=0, segments=segments, status=status)
     score = score_trajectory(domain, trajectory)
     _check_best(score, task, domain)
     return Group(ticket=ticket, task=task, tier=tier, trajectories=[trajectory], scores=[score])
 
 
 async def _play(
-    turns: list[Turn], task: Task, domain: Domain, environment: Environment, tier: str, renderer: ChatRenderer
+    segments: list[list[Turn]],
+    task: Task,
+    domain: Domain,
+    environment: Environment,
+    tier: str,
+    renderer: ChatRenderer,
 ) -> Status:
     """Append the gold turns until the environment is done; the counterpart of a live episode's loop."""
     ids = renderer.prompt_ids(task.prompt, domain.tools, tier)
-    for _ in range(domain.max_turns):
-        turn = _gold_turn(turns, ids, task, domain, renderer)
-        turns.append(turn)
+    said: list[Message] = []
+    for number in range(domain.max_turns):
+        turn = _gold_turn(said, ids, task, domain, renderer)
+        segments[-1].append(turn)
         result = await environment.step(turn.message)
         turn.observation = result.observation
         if result.done:
             return Status.DONE
-        ids = [*ids, *turn.completion_ids, *renderer.bridge_ids(result.observation)]
+        said.append(turn.message)
+        turn_ids = [*ids, *turn.completion_ids]
+        ids, extends = renderer.next_prompt(task.prompt, said, turn_ids, result.observation, domain.tools, tier)
+        said += result.observation
+        if not extends and number + 1 < domain.max_turns:
+            segments.append([])
     return Status.MAX_TURNS
 
 
-def _gold_turn(turns: list[Turn], prompt_ids: list[int], task: Task, domain: Domain, renderer: ChatRenderer) -> Turn:
-    said = tuple(message for turn in turns for message in (turn.message, *turn.observation))
-    gold = domain.gold(task, said)
+def _gold_turn(
+    said: Sequence[Message], prompt_ids: list[int], task: Task, domain: Domain, renderer: ChatRenderer
+) -> Turn:
+    gold = domain.gold(task, tuple(said))
     completion_ids = renderer.assistant_ids(gold)
     parsed = renderer.parse(completion_ids)
     if parsed != gold:

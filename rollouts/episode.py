@@ -6,6 +6,8 @@ In: a task, its domain, a renderer, an engine.  Out: a `Trajectory` of exactly t
     prompt ids ─► engine ─► completion ids ─► parse ─► environment ─► observation ─► bridge ids ─┐
         ▲                                                                                        │
         └──────────────────── prompt + completion + bridge, never re-tokenised ◄─────────────────┘
+
+Only where the chat template itself rewrites earlier turns a new segment begins, with the rewritten prompt.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from dataclasses import dataclass
 
 from envs.base import Environment, EnvironmentFailure
 from envs.domain import Domain
-from envs.types import FinishReason, Status, Task, Trajectory, Turn
+from envs.types import FinishReason, Message, Status, Task, Trajectory, Turn
 from rollouts.chat import ChatRenderer
 from rollouts.engine import Completion, Engine, SamplingParams, TurnRequest
 
@@ -58,11 +60,11 @@ async def run_episode(
     """
     started = time.perf_counter()
     environment = domain.environment(task)
-    turns: list[Turn] = []
+    segments: list[list[Turn]] = [[]]
     error = ""
     try:
         await environment.reset()
-        status = await _play(turns, task, domain, environment, settings, renderer, engine, prompt)
+        status = await _play(segments, task, domain, environment, settings, renderer, engine, prompt)
     except EnvironmentFailure as failure:
         status, error = Status.FAILED, f"{type(failure).__name__}: {failure}"
     finally:
@@ -71,7 +73,7 @@ async def run_episode(
         task=task,
         tier=settings.tier,
         sample=settings.sample,
-        segments=[turns],
+        segments=segments,
         status=status,
         error=error,
         seconds=time.perf_counter() - started,
@@ -79,7 +81,7 @@ async def run_episode(
 
 
 async def _play(
-    turns: list[Turn],
+    segments: list[list[Turn]],
     task: Task,
     domain: Domain,
     environment: Environment,
@@ -90,6 +92,7 @@ async def _play(
 ) -> Status:
     """Append turns until the environment is done or a limit is met; returns how it ended."""
     sampled = 0
+    said: list[Message] = []
     for number in range(domain.max_turns):
         budget = _budget(settings.limits, sampled, len(ids))
         if budget <= 0:
@@ -97,14 +100,21 @@ async def _play(
         completion = await engine.generate(_request(task, settings, renderer, number, ids, budget))
         sampled += len(completion.token_ids)
         turn = _turn(completion, ids, renderer)
-        turns.append(turn)
+        segments[-1].append(turn)
         if completion.finish_reason is FinishReason.LENGTH:
             return Status.TRUNCATED
         result = await environment.step(turn.message)
         turn.observation = result.observation
         if result.done:
             return Status.DONE
-        ids = [*ids, *completion.token_ids, *renderer.bridge_ids(result.observation)]
+        said.append(turn.message)
+        turn_ids = [*ids, *completion.token_ids]
+        ids, extends = renderer.next_prompt(
+            task.prompt, said, turn_ids, result.observation, domain.tools, settings.tier
+        )
+        said += result.observation
+        if not extends and number + 1 < domain.max_turns:
+            segments.append([])
     return Status.MAX_TURNS
 
 

@@ -211,12 +211,29 @@ STRIPS_BEFORE_LAST_USER = (
 )
 
 
-@pytest.mark.parametrize("template", [STRIPS_ALWAYS, STRIPS_BEFORE_LAST_USER])
-def test_a_template_that_strips_reasoning_is_refused(template: str) -> None:
-    """F76: also the usual kind, which strips it only where a user message follows."""
-    assert template != CHAT_TEMPLATE
-    with pytest.raises(ValueError, match="rewrites earlier turns"):
-        renderer_with(template)
+@pytest.mark.parametrize(("template", "after_tool"), [(STRIPS_ALWAYS, False), (STRIPS_BEFORE_LAST_USER, True)])
+def test_a_template_that_strips_reasoning_is_noticed(template: str, after_tool: bool) -> None:
+    """F76: the usual kind strips it only where a user message follows; then the prompt is what the template says."""
+    assert template != CHAT_TEMPLATE and not RENDERER.rewrites_history
+    renderer = renderer_with(template)
+    assert renderer.rewrites_history
+    task, said = [Message.of("user", "a")], [Message.of("assistant", "b", reasoning="r")]
+    # As it was sampled: two ids for what the tokenizer would make one of.
+    sampled = [*encode("<think>"), *encode("r"), *encode("</think>"), *encode("b"), ID["<|end|>"]]
+    turn_ids = renderer.prompt_ids(task, (), "low") + sampled
+    for role, extends in (("tool", after_tool), ("user", False)):
+        observation = [Message.of(role, "c")]  # type: ignore[arg-type]
+        ids, grown = renderer.next_prompt(task, said, turn_ids, observation, (), "low")
+        assert grown is extends, role
+        if extends:
+            assert ids == turn_ids + renderer.bridge_ids(observation)
+        else:
+            assert ids == renderer.prompt_ids([*task, *said, *observation], (), "low")
+            assert "<think>" not in decode(ids)
+    # A turn without reasoning has nothing to be stripped.
+    plain = [Message.of("assistant", "b")]
+    turn_ids = [*renderer.prompt_ids(task, (), "low"), *encode("b"), ID["<|end|>"]]
+    assert renderer.next_prompt(task, plain, turn_ids, [Message.of("user", "c")], (), "low")[1]
 
 
 def test_a_tokenizer_without_template_or_stop_token_is_refused() -> None:

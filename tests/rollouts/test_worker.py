@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
+import random
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
+import torch
 
 from envs.base import EnvironmentFailure, StepResult
 from envs.domain import Domain, Margin
@@ -18,7 +22,7 @@ from envs.types import Message, Status, Task
 from rewards.score import Score, scored, unscored
 from rollouts.demonstration import demonstrate_group
 from rollouts.engine import Completion, EngineFailure, TurnRequest
-from rollouts.episode import EpisodeLimits
+from rollouts.episode import EpisodeLimits, sampling_seed
 from rollouts.vllm_engine import EngineServer
 from rollouts.worker import Assignment, EngineClient, EpisodeWorker, WorkerSettings
 from tests.fakes import FakeDriver, LocalEngineHandle, ScriptedEnvironment, toy_domain, toy_renderer
@@ -139,6 +143,42 @@ def test_groups_come_back_in_the_order_of_their_assignments(model_dir: Path, ser
         assert [trajectory.sample for trajectory in group.trajectories] == [0, 1]
         assert [len(trajectory.turns) for trajectory in group.trajectories] == [3, 3]
         assert [trajectory.status for trajectory in group.trajectories] == [Status.DONE] * 2
+
+
+@pytest.mark.parametrize(("num_workers", "num_engines"), [(1, 1), (2, 1), (1, 2), (2, 4), (4, 2)])
+def test_what_is_sampled_depends_on_run_task_and_sample_alone(
+    model_dir: Path, num_workers: int, num_engines: int
+) -> None:
+    """Made-up tokens are drawn from a turn's own seed, so that another seed would show in them."""
+    domain = toy_domain(num_replies=1)
+    items = [assignment(domain.task(index), index, 10 * index, num_samples=3) for index in range(4)]
+    random.seed(3)
+    numpy.random.seed(3)
+    torch.manual_seed(3)
+    before = (random.getstate(), repr(numpy.random.get_state()), torch.get_rng_state().tolist())
+    found: dict[int, list[list[int]]] = {}
+    with contextlib.ExitStack() as stack:
+        driver = [FakeDriver(lambda request: 6) for _ in range(num_engines)]
+        servers = [stack.enter_context(serving(one, deterministic=False)) for one in driver]
+        handles = {number: LocalEngineHandle(server) for number, server in enumerate(servers)}
+        for number in range(num_workers):
+            own = [dataclasses.replace(item, engine=item.ticket % num_engines) for item in items[number::num_workers]]
+            for item in own:
+                servers[item.engine].open([item.first_episode + sample for sample in range(3)])
+            for group in make_worker(model_dir, domain).run_groups(own, handles):
+                turns = [turn for trajectory in group.trajectories for turn in trajectory.turns]
+                found[group.ticket] = [turn.completion_ids for turn in turns]
+
+    def expected_of(index: int) -> list[list[int]]:
+        seeds = [sampling_seed(11, domain.task(index).id, sample, turn) for sample in range(3) for turn in range(2)]
+        drawn = [[random.Random(f"{seed}.{number}").randrange(14, 100) for number in range(5)] for seed in seeds]
+        return [[*ids, RENDERER.stop_ids[0]] for ids in drawn]
+
+    expected = {index: expected_of(index) for index in range(4)}
+    assert found == expected
+    assert len({tuple(ids) for own in found.values() for ids in own}) == 4 * 3 * 2
+    # No global stream was drawn from.
+    assert (random.getstate(), repr(numpy.random.get_state()), torch.get_rng_state().tolist()) == before
 
 
 class Flaky(ScriptedEnvironment):
