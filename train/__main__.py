@@ -184,9 +184,22 @@ def place(composed: Composed) -> tuple[Path, Checkpoint | None]:
         raise ValueError(f"resume=never, but {run_dir} has checkpoints; choose another name or resume=auto")
     if has_checkpoints and config.resume == "auto":
         saved = newest(run_dir)
+    if saved is not None:
+        _check_same_model(saved, composed)
     if run_dir.is_dir():
         _check_free(run_dir)
     return run_dir, saved
+
+
+def _check_same_model(saved: Checkpoint, composed: Composed) -> None:
+    """Sizes of a model that was built here; those of a loaded one show when its tensors are put back."""
+    theirs, ours = saved.config["model"], composed.tree["model"]
+    for name in ("source", "hidden_size", "expert_size", "num_layers", "num_experts"):
+        if theirs[name] != ours[name]:
+            raise ValueError(
+                f"model.{name}={ours[name]}: the checkpoint {saved.path} is of another model ({theirs[name]}); resume "
+                "with its settings, or choose another name"
+            )
 
 
 def _check_free(run_dir: Path) -> None:

@@ -82,6 +82,7 @@ class Collector:
         self,
         accepted: list[GroupResult],
         dropped: list[tuple[GroupResult, Outcome]],
+        row_tokens: int,
         num_ranks: int,
     ) -> StepBatch:
         """Advantages on the statistics of earlier steps, weights, rows.  Then the statistics take this step in."""
@@ -93,7 +94,7 @@ class Collector:
         return StepBatch(
             accepted=accepted,
             dropped=dropped,
-            parts=[plan_items(items, accepted, self._algorithm.row_tokens, num_ranks) for items in parts],
+            parts=[plan_items(items, accepted, row_tokens, num_ranks) for items in parts],
             places=[result.place for result in accepted],
             shares=_gradient_shares([item for items in parts for item in items], accepted),
         )

@@ -119,7 +119,7 @@ def _reinforce_once(run: Run, stage: StageConfig, collector: Collector) -> None:
         _count_empty_step(run, dropped, began)
         return
     run.empty_steps = 0
-    batch = collector.batch(accepted, dropped, run.trainers.num_ranks)
+    batch = collector.batch(accepted, dropped, _row_tokens(run), run.trainers.num_ranks)
     _store(run, accepted, run.version)
     totals = run.timed(
         "train",
@@ -279,12 +279,11 @@ def _start_demonstrations(run: Run, mixture: Mixture, stage: StageConfig) -> Any
 
 
 def _train_supervised(run: Run, stage: StageConfig, groups: list[GroupResult]) -> dict[str, float]:
-    config = run.composed.config
     counts = [result.summary.num_sampled_tokens for result in groups]
     weights = loss_token_weights([result.summary.domain for result in groups], counts, "domain")
     items = [Item(number, number, 0, 0, 0.0, weight) for number, weight in enumerate(weights)]
     return run.trainers.train(
-        [plan_items(items, groups, config.algorithm.row_tokens, run.trainers.num_ranks)],
+        [plan_items(items, groups, _row_tokens(run), run.trainers.num_ranks)],
         [result.place for result in groups],
         _domain_index(run),
         "sft",
@@ -342,6 +341,10 @@ def _stop_if_asked(run: Run) -> None:
     if run.stop_requested() or (stop_after and run.rl_steps_here >= stop_after):
         save(run)
         raise Stopped(run.version)
+
+
+def _row_tokens(run: Run) -> int:
+    return run.trainers.row_tokens(run.composed.config.algorithm.row_tokens)
 
 
 def _domain_index(run: Run) -> dict[str, int]:

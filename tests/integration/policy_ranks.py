@@ -9,6 +9,7 @@ import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from torch import Tensor
 from tests.integration.tiny import CHARACTERS
 from train.policy.losses import LossOptions
 from train.policy.packing import MicroBatch, Sample, pack, token_weights
+from train.weights import formats
 
 VERSION = 3
 LEARNING_RATE = 1e-3
@@ -162,6 +164,10 @@ def resume(rank: int, world: int, model_dir: Path, store: Path, cases: list[Case
     seen: dict[str, Any] = {}
     for case in cases:
         policy = make_policy(rank, world, model_dir, store, case)
+        fresh, _ = policy.read_state()
+        seen["foreign"] = [_error(partial(policy.write_state, other, 1)) for other in _foreign(saved["state"])]
+        still, _ = policy.read_state()
+        seen["untouched"] = all(torch.equal(still[name], value) for name, value in fresh.items())
         policy.write_state(saved["state"], saved["step"])
         back, count = policy.read_state()
         seen[case.name] = {"state": back, "step": count, "weights": weights(policy)}
@@ -169,6 +175,42 @@ def resume(rank: int, world: int, model_dir: Path, store: Path, cases: list[Case
         seen[case.name]["totals 2"] = step(policy, SECOND)
         seen[case.name]["state 2"], _ = policy.read_state()
     return seen
+
+
+def _foreign(state: dict[str, Tensor]) -> list[dict[str, Tensor]]:
+    """States of other models: a layer less, a tensor more, twice the experts."""
+    fewer = {name: value for name, value in state.items() if ".layers.1." not in name}
+    doubled = {name: torch.cat([value, value]) if formats.is_expert(name) else value for name, value in state.items()}
+    return [fewer, state | {"model.layers.9.extra": torch.zeros(2)}, doubled]
+
+
+def carry(
+    rank: int,
+    world: int,
+    model_dir: Path,
+    store: Path,
+    case: Case,
+    saved: tuple[dict[str, Tensor], int] | None,
+) -> dict[str, Any]:
+    """Put a state in, say what it evaluates to, take a step, and hand the state on."""
+    policy = make_policy(rank, world, model_dir, store, case)
+    if saved is not None:
+        policy.write_state(*saved)
+    back, _ = policy.read_state()
+    own = batches(FIRST, rank, world)
+    logprobs: dict[int, list[float]] = {}
+    for batch, values in zip(own, policy.logprobs(own), strict=True):
+        for sequence, value in zip(batch.sequence_ids.tolist(), values.tolist(), strict=True):
+            logprobs.setdefault(sequence, []).append(value)
+    shard = policy.shard("mxfp4")
+    totals = step(policy, FIRST)
+    return {
+        "back": back,
+        "logprobs": logprobs,
+        "shard": shard,
+        "totals": totals,
+        "saved": policy.read_state(),
+    }
 
 
 def alone(rank: int, world: int, model_dir: Path, store: Path, cases: list[Case]) -> dict[str, Any]:

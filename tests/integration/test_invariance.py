@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from tests.integration.invariance_ranks import COMBINATIONS, MICRO_BATCHES, Split, measure
-from tests.integration.policy_ranks import launch
+from tests.integration.policy_ranks import Case, carry, launch
 from tests.integration.tiny import write_folder
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
@@ -73,6 +73,46 @@ def test_no_split_changes_loss_or_gradient(model_dir: Path, reference: Path, wor
         assert seen["proximal"], f"{name}: ratios must be against the policy before the first update"
         own = sum(rank[name]["own mismatch"] for rank in ranks)
         assert seen["mismatch"] == pytest.approx(own, rel=1e-5), name
+
+
+# (ranks, ranks that share the experts, ZeRO stage): expert-parallel 2, 1, 4, 2 and data-parallel 1, 2 among them.
+RESHARDED = [(2, 2, 1), (1, 1, 1), (4, 4, 1), (2, 1, 2), (4, 2, 3), (2, 2, 1)]
+
+
+@pytest.mark.long
+def test_a_checkpoint_goes_on_at_any_size(model_dir: Path) -> None:
+    """A step at each size in turn: the state comes back to the bit, computes and serves the same, and learns the same.
+
+    The same six steps by two ranks that never changed are the standard.
+    """
+    states: dict[str, Any] = {}
+    for chain in ("resharded", "straight"):
+        saved = None
+        for number, (world, expert_parallel, stage) in enumerate(RESHARDED):
+            shape = (world, expert_parallel, stage) if chain == "resharded" else RESHARDED[0]
+            case = Case(name="", expert_parallel=shape[1], zero_stage=shape[2])
+            out = model_dir.parent / f"{chain}-{number}"
+            ranks = launch(carry, shape[0], model_dir, out, case, saved)
+            if saved is not None:
+                for rank in ranks:
+                    assert rank["back"].keys() == saved[0].keys()
+                    assert all(torch.equal(rank["back"][name], value) for name, value in saved[0].items()), shape
+            saved = ranks[0]["saved"]
+            assert saved[1] == number + 1
+            merged: dict[str, Any] = {"logprobs": {}, "shard": {}}
+            for rank in ranks:
+                merged["logprobs"] |= rank["logprobs"]
+                merged["shard"] |= rank["shard"]
+            states[f"{chain} {number}"] = merged | {"totals": ranks[0]["totals"], "state": saved[0]}
+    for number, shape in enumerate(RESHARDED):
+        found, wanted = states[f"resharded {number}"], states[f"straight {number}"]
+        assert found["totals"]["loss"] == pytest.approx(wanted["totals"]["loss"], rel=1e-5), shape
+        assert found["shard"].keys() == wanted["shard"].keys()
+        for sequence, values in wanted["logprobs"].items():
+            assert found["logprobs"][sequence] == pytest.approx(values, abs=2e-4), shape
+        for name, value in wanted["state"].items():
+            gap = float((found["state"][name] - value).norm() / value.norm().clamp_min(1e-12))
+            assert gap < (1e-5 if "exp_avg" not in name else 1e-3), (shape, name, gap)
 
 
 def test_every_pair_of_axes_is_in_the_matrix() -> None:

@@ -171,6 +171,15 @@ def test_a_resumed_pair_goes_on_to_the_bit(seen: list[Seen], resumed: list[Seen]
         assert_same(found["state 2"], before["state 2"])
 
 
+def test_the_state_of_another_model_is_refused_and_changes_nothing(resumed: list[Seen]) -> None:
+    for rank in resumed:
+        fewer, more, doubled = rank["foreign"]
+        assert "tensors are missing" in fewer and "model.layers.1." in fewer
+        assert "1 are unknown ['model.layers.9.extra']" in more
+        assert "experts" in doubled and "[16, " in doubled and "here [8, " in doubled
+        assert rank["untouched"]
+
+
 def test_a_state_of_stage_1_goes_on_in_stage_3(seen: list[Seen], resumed: list[Seen]) -> None:
     before = seen[0]["two ranks"]
     for rank, same_stage in zip(resumed, (rank["two ranks"] for rank in resumed), strict=True):

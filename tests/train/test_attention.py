@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from train.policy.attention import NAME, packed_attention, packed_attention_arguments, register
+from train.policy.model import attach_logprob_forward
 from train.policy.packing import Sample, pack, token_weights
+from train.policy.policy import leaks, probe_batch
 
 VOCABULARY = 128
 
@@ -145,3 +148,38 @@ def test_what_would_leak_or_be_ignored_is_refused() -> None:
     with pytest.raises(ValueError, match="s_aux"):
         packed_attention(model, heads, heads, heads, None, packed_runs=runs, s_aux=torch.zeros(2))
     assert register() == NAME
+
+
+def tiny_moe(kind: str) -> Any:
+    """Four experts and four layers; `Qwen3Next` has three of gated delta rule among them."""
+    sizes = {
+        "vocab_size": 128,
+        "hidden_size": 64,
+        "intermediate_size": 64,
+        "moe_intermediate_size": 32,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "num_experts": 4,
+        "num_experts_per_tok": 2,
+        "max_position_embeddings": 256,
+    }
+    if kind == "Qwen3Next":
+        sizes |= {"linear_num_value_heads": 4, "linear_num_key_heads": 2, "shared_expert_intermediate_size": 32}
+        sizes |= {"linear_key_head_dim": 16, "linear_value_head_dim": 16}
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{kind}Config")(**sizes)
+    name = f"{kind}ForCausalLM"
+    model = getattr(transformers, name)._from_config(config, attn_implementation=register()).eval()
+    attach_logprob_forward(model, chunk_tokens=16, temperature=1.0)
+    return model
+
+
+@pytest.mark.parametrize(("kind", "leaking"), [("Qwen3Moe", False), ("Qwen3Next", True)])
+def test_layers_that_carry_a_state_into_the_next_sequence_are_noticed(kind: str, leaking: bool) -> None:
+    """No attention mask helps there; each sequence then has to have a row of its own."""
+    model, probe = tiny_moe(kind), probe_batch(128)
+    with torch.no_grad():
+        packed, _ = model(**probe)
+    assert leaks(model, probe, packed) is leaking

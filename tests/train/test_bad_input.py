@@ -119,6 +119,16 @@ def test_a_run_without_a_checkpoint_is_not_resumed(tmp_path: Path, refuse: Calla
     assert f"resume={folder}: {folder} holds no complete checkpoint" in refuse(f"resume={folder}")
 
 
+@pytest.mark.parametrize("resume", ["auto", "path"])
+def test_a_checkpoint_of_another_model(resume: str, tmp_path: Path, refuse: Callable[..., str]) -> None:
+    path = tmp_path / "mine" / "checkpoints" / "step-000003"
+    documents = {"run": {}, "canary": {}, "config": compose_run(["model.num_experts=16"]).tree}
+    write_state(path, {"w": torch.zeros(1)}, documents)
+    (tmp_path / "mine" / "lock").touch()
+    said = refuse("name=mine" if resume == "auto" else f"resume={path}")
+    assert "model.num_experts=8" in said and "step-000003 is of another model (16)" in said
+
+
 def test_a_run_directory_in_use(tmp_path: Path, refuse: Callable[..., str]) -> None:
     with RunLock(tmp_path / "mine"):
         said = refuse("name=mine")

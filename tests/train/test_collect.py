@@ -46,7 +46,7 @@ def batch(groups: list[GroupResult], *options: str, num_ranks: int = 2) -> StepB
     collector = Collector(
         nothing, nothing, DomainStatistics(RANGES), composed.domains, composed.config.algorithm, seed=0
     )
-    return collector.batch(groups, [], num_ranks)
+    return collector.batch(groups, [], 4096, num_ranks)
 
 
 def items(part: list[list[list[Item]]]) -> list[Item]:

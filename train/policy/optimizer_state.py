@@ -55,8 +55,12 @@ def read_state(engine: Any) -> tuple[dict[str, Tensor], int]:
 
 
 def write_state(engine: Any, tensors: dict[str, Tensor], step: int) -> None:
-    """Put masters, moments and step back.  Raises KeyError naming a tensor that the checkpoint lacks."""
+    """Put masters, moments and step back.
+
+    Raises ValueError, before anything is written, where the tensors are those of another model.
+    """
     optimizer = engine.optimizer
+    _check_model(engine, tensors)
     for flat in _flat_masters(optimizer):
         optimizer.optimizer.state[flat] = {
             "step": torch.tensor(float(step)),
@@ -74,6 +78,27 @@ def write_state(engine: Any, tensors: dict[str, Tensor], step: int) -> None:
                 # DeepSpeed's setters leave the working weights as they were (silently 4e-3 off).
                 parameter.data.copy_(master)
         _copy_masters_to_stage3_weights(optimizer)
+
+
+def _check_model(engine: Any, tensors: dict[str, Tensor]) -> None:
+    """Every parameter and moment, and nothing else, in the right shape."""
+    wanted: dict[str, tuple[int, ...]] = {}
+    for name, parameter in engine.module.named_parameters():
+        shape = list(getattr(parameter, "ds_shape", parameter.shape))
+        if is_expert(name):
+            shape[0] *= dist.get_world_size(expert_group())
+        wanted |= dict.fromkeys((name, *(f"{name}.{moment}" for moment in MOMENTS)), tuple(shape))
+    missing, foreign = sorted(wanted.keys() - tensors.keys()), sorted(tensors.keys() - wanted.keys())
+    if missing or foreign:
+        raise ValueError(
+            f"the checkpoint is of another model: {len(missing)} tensors are missing {missing[:3]}, {len(foreign)} are "
+            f"unknown {foreign[:3]}"
+        )
+    for name, expected in wanted.items():
+        if tuple(tensors[name].shape) != expected:
+            raise ValueError(
+                f"the checkpoint is of another model: {name} is {list(tensors[name].shape)}, here {list(expected)}"
+            )
 
 
 def _flat_masters(optimizer: Any) -> list[Tensor]:

@@ -44,9 +44,9 @@ class TrainerActor:
         self._policy = Policy(settings, rank, world)
         self._rank, self._world = rank, world
 
-    def names(self) -> dict[str, int]:
-        """Trainer parameter names with their number of experts (no collective)."""
-        return self._policy.parameter_names()
+    def names(self) -> tuple[dict[str, int], bool]:
+        """Trainer parameter names with their number of experts, and whether rows may hold several sequences."""
+        return self._policy.parameter_names(), self._policy.can_pack
 
     def train(
         self,
@@ -112,7 +112,18 @@ class TrainerGroup:
 
     def wait_until_ready(self, timeout: float) -> None:
         """Block until the policy is built on all ranks; keeps the names of its weights."""
-        self.parameter_names: dict[str, int] = _get([actor.names.remote() for actor in self._actors], timeout)[0]
+        found: tuple[dict[str, int], bool] = _get([actor.names.remote() for actor in self._actors], timeout)[0]
+        self.parameter_names, self.can_pack = found
+        if not self.can_pack:
+            print(
+                "[trainer] this architecture's layers carry a state from one sequence of a row into the next: every "
+                "sequence gets a row of its own (algorithm.row_tokens is not used), which is slower",
+                flush=True,
+            )
+
+    def row_tokens(self, wanted: int) -> int:
+        """How many tokens a row may hold; a longer sequence gets one to itself, so 1 keeps all of them apart."""
+        return wanted if self.can_pack else 1
 
     def train(
         self,
@@ -139,6 +150,7 @@ class TrainerGroup:
         """For each sample the trainer's log-probs of its trained tokens, nats."""
         stored = ray.put(list(samples))
         merged: dict[int, list[float]] = {}
+        row_tokens = self.row_tokens(row_tokens)
         for part in _get([actor.logprobs.remote(stored, row_tokens) for actor in self._actors]):
             merged |= part
         return [merged[number] for number in range(len(samples))]
