@@ -45,11 +45,11 @@ class MemoryWatch:
             self.peak = max(self.peak, total_memory())
 
 
-def total_memory() -> int:
-    """Proportional set size of this process and its descendants now, in bytes."""
-    own = psutil.Process()
+def total_memory(root: psutil.Process | None = None) -> int:
+    """Proportional set size of a process (by default this one) and its descendants now, in bytes."""
+    root = root or psutil.Process()
     total = 0
-    for process in [own, *own.children(recursive=True)]:
+    for process in [root, *root.children(recursive=True)]:
         try:
             total += process.memory_full_info().pss
         except (psutil.NoSuchProcess, psutil.AccessDenied):
