@@ -140,3 +140,20 @@ def test_steps_ends_after_so_many_policy_gradient_steps(runs: Path) -> None:
     start = load(min((runs / "straight" / "checkpoints").glob("step-*")))
     run("train", *SMALL, f"runs_dir={runs}", "name=one", f"resume={start.path}", "steps=1")
     assert newest(runs / "one").run["version"] == start.run["version"] + 1
+
+
+@pytest.mark.parametrize("preset", ["grpo", "gspo", "icepop", "cispo"])
+def test_other_recipes_with_several_updates_a_batch(runs: Path, preset: str) -> None:
+    """Two steps of three updates each, from the same start; the alarm compares before the first update."""
+    start = load(min((runs / "straight" / "checkpoints").glob("step-*")))
+    arguments = (*SMALL, f"runs_dir={runs}", f"name={preset}", f"resume={start.path}", "steps=2")
+    run("train", *arguments, f"algorithm={preset}", "algorithm.updates=3", *SMALL[5:7])
+    ended = newest(runs / preset)
+    assert ended.run["version"] == start.run["version"] + 2
+    assert ended.run["adam_step"] == start.run["adam_step"] + 2 * 3
+    found = [record["metrics"] for record in read_metrics(runs / preset) if "rl/loss" in record["metrics"]]
+    counted = "rl/loss/popped" if preset == "icepop" else "rl/loss/clipped_high"
+    assert len(found) == 2 and all(0 <= step[counted] < 0.5 and step["rl/gradient_norm"] > 0 for step in found)
+    straight = next(record["metrics"] for record in read_metrics(runs / "straight") if "rl/loss" in record["metrics"])
+    assert found[0]["rl/fidelity/mismatch"] == pytest.approx(straight["rl/fidelity/mismatch"], rel=1e-5)
+    assert found[0]["rl/reward/mean"] == straight["rl/reward/mean"]
