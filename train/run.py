@@ -28,7 +28,8 @@ from train.tracking import Display, Tracker
 class Run:
     """The live parts of a run, and where it stands.
 
-    `version` counts steps of the loop that trained; it stamps weights and tokens.  `stage_step` counts those of stage `stage`.
+    `version` counts steps of the loop that trained; it stamps weights and tokens.  `stage_step` counts those of stage
+    `stage`.
     """
 
     composed: Composed

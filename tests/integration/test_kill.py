@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.stack, pytest.mark.long, pytest.mark.timeout(3600)]
 NUM_KILLS = 20
 KILLS_INSIDE_A_SAVE = {3, 8, 13, 18}  # by number of the kill, not by chance
 OPTIONS = (*SMALL, "stage.rl.steps=6", "checkpoint.every=1", "evaluate.tasks_per_domain=2")
-GONE_SECONDS = 60.0
+GONE_SECONDS = 120.0  # on a busy machine Ray's agents look for their parent late
 
 
 def killed(arguments: list[str], run_dir: Path, rng: random.Random, inside_a_save: bool) -> str:
