@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 
+from rollouts.store import read_groups
 from train.__main__ import OK
 from train.checkpoint import load, newest
 from train.tracking import read_metrics
@@ -46,9 +47,9 @@ def run(module: str, *arguments: str) -> str:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A runs folder with `straight`: a short cold start and four policy-gradient steps that were never interrupted."""
+    """A runs folder with `straight`: a short cold start and ten policy-gradient steps that were never interrupted."""
     folder = tmp_path_factory.mktemp("runs")
-    run("train", *SMALL, f"runs_dir={folder}", "name=straight", "stage.rl.steps=4")
+    run("train", *SMALL, f"runs_dir={folder}", "name=straight", "stage.rl.steps=10")
     return folder
 
 
@@ -65,17 +66,17 @@ def numbers(run_dir: Path) -> list[dict[str, Any]]:
 
 
 def test_stopped_and_resumed_is_to_the_bit_what_was_never_stopped(runs: Path) -> None:
-    arguments = (*SMALL, f"runs_dir={runs}", "name=resumed", "stage.rl.steps=4")
-    assert "to go on: python -m train" in run("train", *arguments, "stop_after=2")
+    arguments = (*SMALL, f"runs_dir={runs}", "name=resumed", "stage.rl.steps=10")
+    assert "to go on: python -m train" in run("train", *arguments, "stop_after=5")
     assert "resuming from" in run("train", *arguments)
-    assert newest(runs / "straight").path.name == "step-000024"
+    assert newest(runs / "straight").path.name == "step-000030"
     assert_same_run(runs / "straight", runs / "resumed")
 
 
 def test_fewer_ranks_go_on_from_the_same_checkpoint(runs: Path) -> None:
     """Two ranks with half of the experts each, then one with all: the same weights, and so the same rollouts."""
     saved = sorted((runs / "straight" / "checkpoints").glob("step-*"))
-    arguments = (*SMALL, f"runs_dir={runs}", "name=fewer", f"resume={saved[0]}", "stage.rl.steps=4", "steps=1")
+    arguments = (*SMALL, f"runs_dir={runs}", "name=fewer", f"resume={saved[0]}", "stage.rl.steps=10", "steps=1")
     said = run("train", *arguments, "cluster.trainer.ranks=1", "cluster.trainer.expert_parallel=1")
     assert "cluster.trainer.ranks: 2 -> 1" in said
     found, wanted = (
@@ -90,7 +91,7 @@ def test_fewer_ranks_go_on_from_the_same_checkpoint(runs: Path) -> None:
 
 
 def assert_same_run(one: Path, other: Path) -> None:
-    """Weights, moments, state, canary and everything that was logged but the clock, to the bit."""
+    """Weights, moments, state, canary, samples and everything that was logged but the clock, to the bit."""
     straight, resumed = newest(one), newest(other)
     assert straight.path.name == resumed.path.name
     for ours, theirs in ((straight.masters, resumed.masters), (straight.moments, resumed.moments)):
@@ -102,6 +103,20 @@ def assert_same_run(one: Path, other: Path) -> None:
         assert straight.run[key] == resumed.run[key], key
     assert straight.canary == resumed.canary
     assert numbers(one) == numbers(other)
+    assert samples(one) == samples(other)
+
+
+def samples(run_dir: Path) -> dict[str, list[Any]]:
+    """What was rolled out in each step, token by token."""
+    found: dict[str, list[Any]] = {}
+    for path in sorted((run_dir / "trajectories").glob("step-*.parquet")):
+        groups = read_groups(path)
+        turns = [turn for group in groups for trajectory in group.trajectories for turn in trajectory.turns]
+        found[path.name] = [
+            [(group.task.id, group.values) for group in groups],
+            [(turn.prompt_ids, turn.completion_ids, turn.logprobs, turn.versions) for turn in turns],
+        ]
+    return found
 
 
 def test_rollout_only_stores_groups_and_trains_nothing_after_the_cold_start(runs: Path) -> None:
@@ -118,7 +133,7 @@ def test_train_only_learns_from_stored_groups_what_the_run_learnt(runs: Path) ->
     """Same start, same groups: the first step has the loss and gradient that it had when they were rolled out."""
     start = load(min((runs / "straight" / "checkpoints").glob("step-*")))
     trajectories = runs / "straight" / "trajectories"
-    arguments = (*SMALL, f"runs_dir={runs}", "name=offline", f"resume={start.path}", "stage.rl.steps=4", "steps=1")
+    arguments = (*SMALL, f"runs_dir={runs}", "name=offline", f"resume={start.path}", "stage.rl.steps=10", "steps=1")
     run("train", *arguments, "mode=train_only", f"trajectories={trajectories}")
     found, wanted = (
         next(record["metrics"] for record in read_metrics(runs / name) if "rl/loss" in record["metrics"])
@@ -130,7 +145,7 @@ def test_train_only_learns_from_stored_groups_what_the_run_learnt(runs: Path) ->
 
 def test_evaluate_gives_the_accuracy_that_the_run_had(runs: Path) -> None:
     text = run("train.evaluate", f"run={runs / 'straight'}")
-    document = json.loads((runs / "straight" / "evaluation-step-000024.json").read_text())
+    document = json.loads((runs / "straight" / "evaluation-step-000030.json").read_text())
     after = newest(runs / "straight").run["evaluations"]["after"]
     assert document["scores"] == after["scores"]
     assert f"{document['mean']:.4f}" in text
