@@ -75,6 +75,7 @@ class EngineActor:
     def __init__(self, settings: EngineSettings, deterministic: bool, format: str, prepare: Prepare):
         self._format, self._prepare = format, prepare
         self._server = EngineServer(lambda: VllmDriver(settings), deterministic=deterministic)
+        self._digests: dict[str, str] | None = None
 
     def open(self, episodes: Sequence[int]) -> None:
         self._server.open(episodes)
@@ -99,6 +100,8 @@ class EngineActor:
 
     def digests(self) -> dict[str, str]:
         """Digest of every tensor of the version that is served, as it was published."""
+        if self._digests is None:
+            raise EngineFailure("nothing was published to this engine yet")
         return self._digests
 
     def report(self) -> EngineReport:

@@ -56,6 +56,9 @@ def run_stages(run: Run) -> None:
         run.done.append(name)
     run.pool.finish_storing()
     if run.composed.config.mode != "rollout_only":
+        publish(
+            run
+        )  # a run that was killed after its last save has nothing left to do, and its engines have no weights
         save(run)
 
 

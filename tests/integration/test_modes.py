@@ -73,6 +73,16 @@ def test_stopped_and_resumed_is_to_the_bit_what_was_never_stopped(runs: Path) ->
     assert_same_run(runs / "straight", runs / "resumed")
 
 
+def test_a_finished_run_that_is_started_again_ends_as_it_was(runs: Path) -> None:
+    """As after a kill between the last save and the end: all that is left to do is to sum up (and to export)."""
+    arguments = (*SMALL, f"runs_dir={runs}", "name=straight", "stage.rl.steps=10")
+    before, logged = (runs / "straight" / "summary.json").read_text(), numbers(runs / "straight")
+    (runs / "straight" / "summary.json").unlink()
+    assert f"done: {runs / 'straight'}" in run("train", *arguments)
+    after = json.loads((runs / "straight" / "summary.json").read_text())
+    assert after["accuracy"] == json.loads(before)["accuracy"] and numbers(runs / "straight") == logged
+
+
 def test_fewer_ranks_go_on_from_the_same_checkpoint(runs: Path) -> None:
     """Two ranks with half of the experts each, then one with all: the same weights, and so the same rollouts."""
     saved = sorted((runs / "straight" / "checkpoints").glob("step-*"))
