@@ -27,6 +27,7 @@ from rollouts import pool as pool_module
 from rollouts.objects import GroupResult, fetch_groups
 from rollouts.pool import EngineActor
 from train import loop
+from train.checkpoint import newest
 from train.collect import Collector
 from train.compose import compose_run, stages
 from train.launch import launched
@@ -198,9 +199,11 @@ def main(arguments: list[str]) -> None:
         composed = compose_run([*chosen, f"runs_dir={folder}", "name=floor", *arguments])
         run_dir = Path(folder) / "floor"
         run_dir.mkdir()
-        with launched(composed, run_dir, lambda: False) as run:
+        given = composed.config.resume
+        saved = None if given in ("auto", "never") else newest(Path(given))
+        with launched(composed, run_dir, lambda: False, saved) as run:
             cold = [(name, stage) for name, stage in stages(composed.config) if stage.kind == "sft"]
-            for name, stage in cold:
+            for name, stage in cold if saved is None else []:
                 run.stage, run.stage_step = name, 0
                 loop.cold_start(run, stage)
             rows = measure(run, num_steps)

@@ -6,7 +6,7 @@ Used by `rollouts.pool` (workers put) and `train.policy.workers` (ranks fetch).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ import ray
 
 from rollouts.group import Group, GroupSummary, summarise
 
-CHUNK_TRAJECTORIES = 16
+CHUNK_TOKENS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +33,39 @@ class GroupResult:
     place: Place | None = None
 
 
-def put_groups(groups: Sequence[Group]) -> list[GroupResult]:
-    """Put groups into the object store, several small ones together: an object costs more than a short trajectory."""
-    results: list[GroupResult] = []
-    chunk: list[Group] = []
-    for number, group in enumerate(groups):
-        chunk.append(group)
-        full = sum(len(item.trajectories) for item in chunk) >= CHUNK_TRAJECTORIES
-        if full or number == len(groups) - 1:
-            reference = ray.put(chunk)
-            results += [GroupResult(summarise(item), Place(reference, place)) for place, item in enumerate(chunk)]
-            chunk = []
-    return results
+class GroupWriter:
+    """Puts groups into the object store as they come, several small ones together.
+
+    (An object costs milliseconds, more than a short group; a long one is an object of its own.)
+    """
+
+    def __init__(self) -> None:
+        self._chunk: list[tuple[Group, GroupSummary]] = []
+        self._results: list[GroupResult] = []
+
+    def add(self, group: Group) -> None:
+        self._chunk.append((group, summarise(group)))
+        if sum(summary.num_sampled_tokens for _, summary in self._chunk) >= CHUNK_TOKENS:
+            self._put()
+
+    def results(self) -> list[GroupResult]:
+        """All groups so far, in the order in which they were added."""
+        if self._chunk:
+            self._put()
+        return self._results
+
+    def _put(self) -> None:
+        chunk, self._chunk = self._chunk, []
+        reference = ray.put([group for group, _ in chunk])
+        self._results += [GroupResult(summary, Place(reference, place)) for place, (_, summary) in enumerate(chunk)]
+
+
+def put_groups(groups: Iterable[Group]) -> list[GroupResult]:
+    """Put groups into the object store, in order."""
+    writer = GroupWriter()
+    for group in groups:
+        writer.add(group)
+    return writer.results()
 
 
 def fetch_groups(places: Sequence[Place]) -> list[Group]:

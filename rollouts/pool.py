@@ -21,7 +21,7 @@ import ray
 from envs.types import Split, Task
 from rollouts.engine import Completion, EngineFailure, TurnRequest
 from rollouts.group import summarise
-from rollouts.objects import GroupResult, Place, fetch_groups, put_groups
+from rollouts.objects import GroupResult, GroupWriter, Place, fetch_groups, put_groups
 from rollouts.store import read_groups, write_groups
 from rollouts.vllm_engine import EngineServer, EngineSettings, VllmDriver
 from rollouts.worker import Assignment, EpisodeWorker, WorkerSettings
@@ -134,8 +134,8 @@ class WorkerActor:
     def ready(self) -> str:
         return self._worker.name
 
-    def make_tasks(self, domain: str, split: Split, start: int, count: int) -> tuple[list[Task], int]:
-        return self._worker.make_tasks(domain, split, start, count)
+    def make_tasks(self, requests: Sequence[tuple[str, Split, int, int]]) -> list[tuple[list[Task], int]]:
+        return [self._worker.make_tasks(*request) for request in requests]
 
     def held_out_tasks(self, domain: str, count: int, seconds: float) -> list[Task]:
         return self._worker.held_out_tasks(domain, count, seconds)
@@ -156,8 +156,12 @@ class WorkerActor:
         return put_groups(read_groups(pathlib.Path(path)))
 
     def run(self, assignments: Sequence[Assignment], keep: bool) -> list[GroupResult]:
-        groups = self._worker.run_groups(assignments, self._engines)
-        return put_groups(groups) if keep else [GroupResult(summarise(group)) for group in groups]
+        """Results in no particular order (the caller knows them by ticket)."""
+        if not keep:
+            return [GroupResult(summarise(group)) for group in self._worker.run_groups(assignments, self._engines)]
+        writer = GroupWriter()
+        self._worker.run_groups(assignments, self._engines, writer.add)
+        return writer.results()
 
 
 class RayEngineHandle:
@@ -224,8 +228,11 @@ class RolloutPool:
 
     def make_tasks(self, requests: Sequence[tuple[str, Split, int, int]]) -> list[tuple[list[Task], int]]:
         """For each (domain, split, start index, count): that many tasks, and the next index.  Spread over workers."""
-        workers = itertools.cycle(self._workers)
-        return list(ray.get([next(workers).make_tasks.remote(*request) for request in requests]))
+        num_workers = len(self._workers)
+        shares = [requests[number::num_workers] for number in range(num_workers)]
+        made = ray.get([worker.make_tasks.remote(own) for worker, own in zip(self._workers, shares, strict=True)])
+        # Request n went to worker n modulo their number.
+        return [made[number % num_workers][number // num_workers] for number in range(len(requests))]
 
     def run(
         self,

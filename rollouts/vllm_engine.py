@@ -5,13 +5,15 @@ its clients are the episode workers, through submit and collect.
 
     worker ── submit(turns, releases) ──► inbox ─► admit at a step boundary ─► vLLM step ─► outbox ── collect ──► worker
 
-In deterministic mode a boundary admits new turns in (episode, turn) order, and waits until every episode that is due
-(its turn just ended) has either asked for another turn or been released: the engine then sees the same requests in
-the same company on every run, which is what makes its log-probs the same to the bit.
+In deterministic mode the engine sees the same requests in the same company on every run, which is what makes its
+log-probs the same to the bit: an episode whose turn ended at step n is due `GRACE_STEPS` steps later, its next turn is
+admitted exactly then, however early it came, and no step is made before it was asked for or the episode released.
+Within those steps the engine works while the world answers.  Turns of one boundary enter in (episode, turn) order.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import queue
 import threading
@@ -24,6 +26,8 @@ from typing import Any, Protocol
 
 from envs.types import FinishReason
 from rollouts.engine import Completion, EngineFailure, TurnRequest
+
+GRACE_STEPS = 1  # of the engine, that the world has for its answer before the engine waits for it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,10 +190,11 @@ class EngineServer:
     def __init__(self, build: Callable[[], Any], *, deterministic: bool):
         self._deterministic = deterministic
         self._condition = threading.Condition()
-        self._inbox: list[tuple[str, TurnRequest]] = []
         self._clients: dict[str, _Client] = {}
         self._owner: dict[int, str] = {}
-        self._due: set[int] = set()
+        self._steps = 0  # of the engine; in deterministic mode also those that it skipped while nothing ran
+        self._due: dict[int, int] = {}  # episode that has to say what it wants -> step before which it has to
+        self._inbox: dict[int, list[TurnRequest]] = {}  # step before which they are admitted -> turns asked for
         self._jobs: queue.SimpleQueue[tuple[Callable[[Any], Any], Future[Any]]] = queue.SimpleQueue()
         self._error = ""
         self._stopping = False
@@ -203,7 +208,7 @@ class EngineServer:
         """Announce episodes: in deterministic mode nothing is admitted before each has asked or been released."""
         with self._condition:
             if self._deterministic:
-                self._due |= set(episodes)
+                self._due |= dict.fromkeys(episodes, self._steps)
 
     def submit(self, client: str, requests: Sequence[TurnRequest], released: Sequence[int]) -> None:
         """Hand in turns, and say which episodes ask for no more."""
@@ -213,10 +218,10 @@ class EngineServer:
             state.outstanding += len(requests)
             for request in requests:
                 self._owner[request.episode] = client
-                self._due.discard(request.episode)
-                self._inbox.append((client, request))
+                step = self._due.pop(request.episode, self._steps)
+                self._inbox.setdefault(step, []).append(request)
             for episode in released:
-                self._due.discard(episode)
+                self._due.pop(episode, None)
                 self._owner.pop(episode, None)
             self._condition.notify_all()
 
@@ -275,24 +280,40 @@ class EngineServer:
             if self._stopping:
                 return
             jobs = [self._jobs.get() for _ in range(self._jobs.qsize())]
-            admitted = [] if self._due else self._inbox
-            if admitted:
-                self._inbox = []
+            waits = self._waits(driver)
+            admitted = [] if waits else self._admit(driver)
         for function, future in jobs:
             self._run_job(function, future, driver)
-        for _, request in sorted(admitted, key=lambda item: item[1].key):
+        for request in sorted(admitted, key=lambda request: request.key):
             driver.add(request)
-        if not driver.num_running or self._due:
+        if waits or not driver.num_running:
             return
         began = time.perf_counter()
         finished = driver.step()
         self.busy_seconds += time.perf_counter() - began
+        self._steps += 1
         self._deliver(finished)
 
     def _can_go_on(self, driver: Any) -> bool:
         if self._stopping or not self._jobs.empty():
             return True
-        return not self._due and (bool(self._inbox) or driver.num_running > 0)
+        return (bool(self._inbox) or driver.num_running > 0) and not self._waits(driver)
+
+    def _waits(self, driver: Any) -> bool:
+        """Whether an episode that is due before the next step has not yet said what it wants."""
+        horizon = self._horizon(driver)
+        return any(step <= horizon for step in self._due.values())
+
+    def _horizon(self, driver: Any) -> int:
+        """The step that comes next.  Where nothing runs, that of the first turns that are, or may be, asked for."""
+        if driver.num_running:
+            return self._steps
+        return max(self._steps, min(itertools.chain(self._due.values(), self._inbox), default=self._steps))
+
+    def _admit(self, driver: Any) -> list[TurnRequest]:
+        self._steps = self._horizon(driver)
+        ready = [step for step in self._inbox if step <= self._steps]
+        return [request for step in ready for request in self._inbox.pop(step)]
 
     def _deliver(self, finished: list[Completion]) -> None:
         if not finished:
@@ -303,7 +324,7 @@ class EngineServer:
                     continue  # released while it was sampled: its worker gave up
                 self._clients[self._owner[completion.episode]].outbox.append(completion)
                 if self._deterministic:
-                    self._due.add(completion.episode)
+                    self._due[completion.episode] = self._steps + GRACE_STEPS
             self._condition.notify_all()
 
     @staticmethod

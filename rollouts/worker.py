@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -186,9 +186,17 @@ class EpisodeWorker:
     def prompt_ids(self, task: Task, tier: str) -> list[int]:
         return self.renderer.prompt_ids(task.prompt, self.domains[task.domain].tools, tier)
 
-    def run_groups(self, assignments: Sequence[Assignment], engines: Mapping[int, EngineHandle]) -> list[Group]:
-        """Roll out and score all assignments together.  Raises EngineFailure."""
-        return asyncio.run(self._run_groups(assignments, engines))
+    def run_groups(
+        self,
+        assignments: Sequence[Assignment],
+        engines: Mapping[int, EngineHandle],
+        finished: Callable[[Group], None] = lambda group: None,
+    ) -> list[Group]:
+        """Roll out and score all assignments together.  Raises EngineFailure.
+
+        `finished` is called with each group once it is whole, while engines still work for the others.
+        """
+        return asyncio.run(self._run_groups(assignments, engines, finished))
 
     def demonstrate(self, assignments: Sequence[tuple[int, Task, str]]) -> list[Group]:
         """A demonstration of each (ticket, task, tier), in order.  ValueError where a gold policy is not best."""
@@ -206,9 +214,20 @@ class EpisodeWorker:
             )
         )
 
-    async def _run_groups(self, assignments: Sequence[Assignment], engines: Mapping[int, EngineHandle]) -> list[Group]:
+    async def _run_groups(
+        self,
+        assignments: Sequence[Assignment],
+        engines: Mapping[int, EngineHandle],
+        finished: Callable[[Group], None],
+    ) -> list[Group]:
         clients = {number: EngineClient(handle, self.name) for number, handle in engines.items()}
-        groups = await asyncio.gather(*(self._run_group(item, clients[item.engine]) for item in assignments))
+
+        async def run(assignment: Assignment) -> Group:
+            group = await self._run_group(assignment, clients[assignment.engine])
+            finished(group)
+            return group
+
+        groups = await asyncio.gather(*(run(item) for item in assignments))
         for client in clients.values():
             await client.drain()
         return list(groups)
