@@ -52,7 +52,11 @@ class EngineReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSettings:
-    """How many actors of each kind, and what each may take; from `cluster` in the config."""
+    """How many actors of each kind, what each may take, and on which node each lives; from `cluster` in the config.
+
+    `engine_nodes` and `worker_nodes`: a Ray resource for each actor (as `train.cluster.placement` names them), or
+    empty on one machine.
+    """
 
     engine: EngineSettings
     worker: WorkerSettings
@@ -67,6 +71,8 @@ class PoolSettings:
     worker_environment: dict[str, str]
     start_seconds: float
     publish_seconds: float
+    engine_nodes: Sequence[Mapping[str, float]] = ()
+    worker_nodes: Sequence[Mapping[str, float]] = ()
 
 
 class EngineActor:
@@ -192,7 +198,7 @@ class RolloutPool:
         self.settings = settings
         self._episodes = itertools.count()
         self._storing: list[Any] = []
-        self._engines = [self._make_engine(prepare) for _ in range(settings.num_engines)]
+        self._engines = [self._make_engine(number, prepare) for number in range(settings.num_engines)]
         self._workers = [self._make_worker(number) for number in range(settings.num_workers)]
 
     def wait_until_ready(self) -> None:
@@ -347,13 +353,14 @@ class RolloutPool:
         if len(checksums) > 1:
             raise EngineFailure(f"engines at version {version} hold different bytes: {sorted(checksums)}")
 
-    def _make_engine(self, prepare: Prepare) -> Any:
+    def _make_engine(self, number: int, prepare: Prepare) -> Any:
         settings = self.settings
         options = {
             "num_cpus": settings.engine_cpus,
             "num_gpus": settings.engine_gpus,
             "max_concurrency": 2 * settings.num_workers + 4,
             "runtime_env": {"env_vars": settings.engine_environment},
+            "resources": dict(settings.engine_nodes[number]) if settings.engine_nodes else {},
         }
         return (
             ray.remote(EngineActor)
@@ -362,13 +369,13 @@ class RolloutPool:
         )
 
     def _make_worker(self, number: int) -> Any:
+        settings = self.settings
         options = {
-            "num_cpus": self.settings.worker_cpus,
-            "runtime_env": {"env_vars": self.settings.worker_environment},
+            "num_cpus": settings.worker_cpus,
+            "runtime_env": {"env_vars": settings.worker_environment},
+            "resources": dict(settings.worker_nodes[number]) if settings.worker_nodes else {},
         }
-        return (
-            ray.remote(WorkerActor).options(**options).remote(self.settings.worker, f"worker-{number}", self._engines)
-        )
+        return ray.remote(WorkerActor).options(**options).remote(settings.worker, f"worker-{number}", self._engines)
 
 
 def _get(references: Sequence[Any], timeout: float | None, doing: str) -> list[Any]:

@@ -27,7 +27,13 @@ MAY_IMPORT: dict[str, set[str]] = {
 
 # Library -> the only files and folders that may import it.
 ONLY_IN: dict[str, tuple[str, ...]] = {
-    "ray": ("rollouts/pool.py", "rollouts/objects.py", "train/policy/workers.py", "train/launch.py"),
+    "ray": (
+        "rollouts/pool.py",
+        "rollouts/objects.py",
+        "train/policy/workers.py",
+        "train/launch.py",
+        "train/cluster/node.py",
+    ),
     "vllm": ("rollouts/vllm_engine.py", "rollouts/transfer.py"),
     "deepspeed": ("train/policy/",),
     "wandb": ("train/tracking.py",),

@@ -1,5 +1,7 @@
 """`python -m train [experiment=toy] [key=value …]`: compose, check, launch, run, export, prove, summarise.
 
+With `cluster=slurm` the run is checked here and launched in a job; with `--multirun key=a,b,c` there are several.
+
 Exit codes: 0 done; 1 an export was not proven; 2 a mistake in what was asked for (nothing was started, no folder was
 made); 3 something that the run needs failed (its folder and logs are kept); 4 the fidelity alarm; 130 stopped by a
 signal after a checkpoint.
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 import datetime
 import difflib
+import os
 import shlex
 import signal
 import subprocess
@@ -32,6 +35,10 @@ def main(arguments: list[str]) -> int:
     if {"-h", "--help"} & set(arguments):
         print(help_text())
         return OK
+    if {"-m", "--multirun"} & set(arguments):
+        from train.sweep import sweep
+
+        return sweep([item for item in arguments if item not in ("-m", "--multirun")])
     try:
         composed = compose_run(arguments)
         show_mixes(composed)
@@ -39,9 +46,22 @@ def main(arguments: list[str]) -> int:
             return OK
         run_dir, saved = place(composed)
         check_before_start(composed)
+        if composed.config.cluster.launcher == "slurm":
+            return submit([(composed, run_dir)])
     except (ValueError, StorageFailure) as error:
         return complain(error)
     return run_in(composed, run_dir, saved)
+
+
+def submit(runs: list[tuple[Composed, Path]], sweep_dir: Path | None = None) -> int:
+    """Hand checked runs to Slurm: one as a job, those of a sweep as an array.  Raises ValueError."""
+    from train.cluster.slurm import SlurmFailure, launch
+
+    try:
+        return launch(runs, sweep_dir)
+    except SlurmFailure as failure:
+        print(f"error: {failure}", file=sys.stderr)
+        return FAILED
 
 
 def run_in(composed: Composed, run_dir: Path, saved: Checkpoint | None) -> int:
@@ -218,6 +238,11 @@ def check_before_start(composed: Composed) -> None:
     from train.policy.losses import LOSSES
 
     config = composed.config
+    if os.environ.get("RAY_ADDRESS"):
+        raise ValueError(
+            f"RAY_ADDRESS={os.environ['RAY_ADDRESS']} is set in the environment: this run would join another Ray; "
+            "unset it"
+        )
     algorithm = config.algorithm
     usable = [name for name, spec in LOSSES.items() if not spec.needs_reference]
     _check_one_of(f"algorithm.loss={algorithm.loss!r}", algorithm.loss, usable)

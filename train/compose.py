@@ -30,7 +30,15 @@ from train.config import Config, StageConfig, TierConfig
 CONF = Path(__file__).resolve().parents[1] / "conf"
 ConfigStore.instance().store(name="schema", node=Config)
 # Below these any name may be added with a plus sign (whoever reads them knows which are right) ...
-_FREE = ("mix.families", "mix.domains", "mix.tiers", "families", "algorithm.options")
+_FREE = (
+    "mix.families",
+    "mix.domains",
+    "mix.tiers",
+    "families",
+    "algorithm.options",
+    "cluster.slurm.options",
+    "cluster.slurm.srun",
+)
 # ... and below these the user's files name things, each with these fields.
 _NAMED: dict[str, type] = {"stage": StageConfig, "tiers": TierConfig}
 

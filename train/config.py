@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from train.config_checks import not_negative, one_of, positive, unread
+from train.config_cluster import ClusterConfig, EngineConfig, NodesConfig, SlurmConfig, TrainerConfig, WorkerConfig
+
+__all__ = ["ClusterConfig", "EngineConfig", "NodesConfig", "SlurmConfig", "TrainerConfig", "WorkerConfig"]
 
 STAGE_KINDS = ("sft", "rl")
 MODES = ("run", "rollout_only", "train_only")
 SERVE_FORMATS = ("auto", "mxfp4", "bf16")
-DTYPES = ("float32", "bfloat16")
 SCHEDULES = ("constant", "linear", "cosine")
 SCALES = ("domain", "group", "none")
 NORMALISATIONS = ("domain", "token", "sequence")
@@ -144,88 +146,6 @@ class QuantConfig:
             raise ValueError("quant.serve=mxfp4 needs quant.experts=mxfp4")
         if self.experts == "none" and self.trainer:
             raise ValueError("quant.trainer=True is not read with quant.experts=none; write quant=none")
-
-
-@dataclass(kw_only=True, slots=True)
-class TrainerConfig:
-    """Trainer ranks: how many, how they split experts and optimiser state."""
-
-    ranks: int
-    expert_parallel: int
-    zero_stage: int
-    dtype: str
-    device: str
-    activation_checkpointing: bool
-    logit_chunk_tokens: int
-    threads: int
-    cpus: float
-    gpus: float
-
-    def __post_init__(self) -> None:
-        one_of("cluster.trainer.dtype", self.dtype, DTYPES)
-        one_of("cluster.trainer.device", self.device, ("cpu", "cuda"))
-        positive("cluster.trainer", self, "ranks", "expert_parallel", "logit_chunk_tokens", "threads")
-        if self.zero_stage not in (1, 2, 3):
-            raise ValueError(f"cluster.trainer.zero_stage={self.zero_stage} is not one of 1, 2, 3")
-        if self.ranks % self.expert_parallel:
-            raise ValueError(
-                f"cluster.trainer.expert_parallel={self.expert_parallel} does not divide "
-                f"cluster.trainer.ranks={self.ranks}"
-            )
-
-
-@dataclass(kw_only=True, slots=True)
-class EngineConfig:
-    """vLLM engines: how many, and the sizing of each (passed on as they are)."""
-
-    count: int
-    tensor_parallel_size: int
-    dtype: str
-    max_num_seqs: int
-    max_num_batched_tokens: int
-    gpu_memory_utilization: float
-    cpu_cache_gib: int
-    enforce_eager: bool
-    enable_prefix_caching: bool
-    cpus: float
-    gpus: float
-    threads: int
-    start_seconds: float
-    publish_seconds: float
-
-    def __post_init__(self) -> None:
-        one_of("cluster.engine.dtype", self.dtype, ("auto", *DTYPES))
-        positive("cluster.engine", self, "count", "tensor_parallel_size", "max_num_seqs", "max_num_batched_tokens")
-        positive("cluster.engine", self, "threads", "start_seconds", "publish_seconds", "cpu_cache_gib")
-
-
-@dataclass(kw_only=True, slots=True)
-class WorkerConfig:
-    """Episode workers (CPU): how many, and how often an episode is tried again when the infrastructure failed."""
-
-    count: int
-    cpus: float
-    unscored_retries: int
-
-    def __post_init__(self) -> None:
-        positive("cluster.worker", self, "count")
-
-
-@dataclass(kw_only=True, slots=True)
-class ClusterConfig:
-    """Where it runs.  `ray_port` 0 lets Ray choose; on one machine everything listens on loopback only."""
-
-    trainer: TrainerConfig
-    engine: EngineConfig
-    worker: WorkerConfig
-    deterministic: bool
-    ray_port: int
-    object_store_mib: int
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.ray_port <= 65535:
-            raise ValueError(f"cluster.ray_port={self.ray_port} must be a port, 1 to 65535, or 0 to let Ray choose")
-        positive("cluster", self, "object_store_mib")
 
 
 @dataclass(kw_only=True, slots=True)

@@ -24,7 +24,8 @@ def not_negative(prefix: str, config: object, *names: str) -> None:
 
 
 def unread(because: str, prefix: str, config: object, *names: str) -> None:
-    """What would be ignored has to be 0: nobody may believe that it had an effect."""
+    """What would be ignored has to be 0 or empty: nobody may believe that it had an effect."""
     for name in names:
-        if getattr(config, name):
-            raise ValueError(f"{prefix}.{name}={getattr(config, name)} is not read with {because}; set it to 0")
+        value = getattr(config, name)
+        if value:
+            raise ValueError(f"{prefix}.{name}={value} is not read with {because}; set it to {type(value)()!r}")

@@ -25,6 +25,7 @@ from rollouts.pool import PoolSettings, RolloutPool
 from rollouts.vllm_engine import EngineSettings
 from rollouts.worker import WorkerSettings
 from train.checkpoint import Checkpoint
+from train.cluster.placement import Placement, placement_of, resource
 from train.compose import Composed, stages
 from train.config import Config, check_experts
 from train.fidelity import Fidelity
@@ -47,35 +48,43 @@ TOKENIZER_FILES = (
 
 @contextlib.contextmanager
 def started_ray(config: Config, logs: Path) -> Iterator[None]:
-    """A private Ray on this machine, on loopback; its files in a directory with a short path (socket names are long).
+    """The run's Ray: in a job the one that its nodes started (`train.cluster.node`), else a private one on loopback.
 
-    The logs of its workers are kept in `logs`.
+    The logs of a private one's workers are kept in `logs`; its files have a short path (socket names are long).
     """
     if os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] == "0" and ray_constants.ENABLE_RAY_CLUSTER:
         raise RuntimeError("ray was imported before rollouts and train: it would listen on every network interface")
-    temporary = tempfile.mkdtemp(prefix="jr-", dir="/tmp")
-    if config.cluster.ray_port:
-        os.environ["RAY_GCS_SERVER_PORT"] = str(config.cluster.ray_port)
     root = str(Path(__file__).resolve().parents[1])
-    ray.init(
-        num_cpus=_ray_cpus(config),
-        num_gpus=0 if config.cluster.trainer.device == "cpu" else None,
-        include_dashboard=False,
-        object_store_memory=config.cluster.object_store_mib * 2**20,
-        _temp_dir=temporary,
-        logging_level="warning",
-        log_to_driver=False,
-        runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}},
-    )
+    common: dict[str, Any] = {
+        "logging_level": "warning",
+        "log_to_driver": False,
+        "runtime_env": {"env_vars": {"PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}},
+    }
+    joins = in_job()
+    temporary = os.environ["JOINTRL_RAY_FOLDER"] if joins else tempfile.mkdtemp(prefix="jr-", dir="/tmp")
+    if joins:
+        ray.init(os.environ["JOINTRL_RAY_ADDRESS"], _temp_dir=f"{temporary}/ray", **common)
+    else:
+        if config.cluster.ray_port:
+            os.environ["RAY_GCS_SERVER_PORT"] = str(config.cluster.ray_port)
+        ray.init(
+            num_cpus=_ray_cpus(config),
+            num_gpus=0 if config.cluster.trainer.device == "cpu" else None,
+            include_dashboard=False,
+            object_store_memory=config.cluster.object_store_mib * 2**20,
+            _temp_dir=temporary,
+            **common,
+        )
     try:
         yield
     finally:
         ray.shutdown()
-        logs.mkdir(exist_ok=True)
-        for path in Path(temporary).glob("session_*/logs/worker-*"):
-            if path.stat().st_size:
-                shutil.copy(path, logs / path.name)
-        shutil.rmtree(temporary, ignore_errors=True)
+        if not joins:
+            logs.mkdir(exist_ok=True)
+            for path in Path(temporary).glob("session_*/logs/worker-*"):
+                if path.stat().st_size:
+                    shutil.copy(path, logs / path.name)
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def stored(value: Any) -> Any:
@@ -165,6 +174,7 @@ def engine_settings(config: Config, directory: Path) -> EngineSettings:
 def make_pool(config: Config, model_dir: Path, run_dir: Path) -> RolloutPool:
     """Engines and episode workers; they are still starting when this returns."""
     format, _ = engine_format(config)
+    placement = placement_of(config.cluster) if in_job() else Placement()
     limits = {
         name: EpisodeLimits(
             turn_tokens=tier.turn_tokens, trajectory_tokens=tier.trajectory_tokens, context=config.model.context
@@ -191,6 +201,8 @@ def make_pool(config: Config, model_dir: Path, run_dir: Path) -> RolloutPool:
         worker_cpus=config.cluster.worker.cpus,
         engine_environment=process_environment(engine.threads),
         worker_environment=process_environment(1) | {"PYTHONHASHSEED": "0"},
+        engine_nodes=[resource(node) for node in placement.engines],
+        worker_nodes=[resource(node) for node in placement.workers],
         start_seconds=engine.start_seconds,
         publish_seconds=engine.publish_seconds,
     )
@@ -217,12 +229,10 @@ def make_trainers(config: Config, model_dir: Path, rendezvous: Path) -> TrainerG
         init_file=str(rendezvous),
         num_threads=trainer.threads,
     )
-    options = {
-        "num_cpus": trainer.cpus,
-        "num_gpus": trainer.gpus,
-        "runtime_env": {"env_vars": process_environment(trainer.threads) | {"DS_ACCELERATOR": trainer.device}},
-    }
-    return TrainerGroup(settings, trainer.ranks, options)
+    environment = process_environment(trainer.threads) | {"DS_ACCELERATOR": trainer.device}
+    options = {"num_cpus": trainer.cpus, "num_gpus": trainer.gpus, "runtime_env": {"env_vars": environment}}
+    nodes = placement_of(config.cluster).trainers if in_job() else ()
+    return TrainerGroup(settings, trainer.ranks, options, [resource(node) for node in nodes])
 
 
 @contextlib.contextmanager
@@ -306,16 +316,25 @@ def check_model(config: Config, model_dir: Path) -> None:
     check_experts(config, num_experts, sizes)
 
 
+def in_job() -> bool:
+    """Whether the nodes of a job started a Ray for this process.  (A job's run may be evaluated anywhere later.)"""
+    return "JOINTRL_RAY_ADDRESS" in os.environ
+
+
 def process_environment(threads: int) -> dict[str, str]:
-    """Of every actor: few threads that sleep while they wait, loopback, no hub."""
-    return {
+    """Of every actor: few threads that sleep while they wait, loopback, no hub.
+
+    In a job its node has set the network interface (`train.cluster.network`), which actors inherit.
+    """
+    chosen = {
         "OMP_NUM_THREADS": str(threads),
         "OMP_WAIT_POLICY": "PASSIVE",
-        "GLOO_SOCKET_IFNAME": "lo",
-        "VLLM_HOST_IP": "127.0.0.1",
         "HF_HUB_OFFLINE": "1",
         "TOKENIZERS_PARALLELISM": "false",
     }
+    if not in_job():
+        chosen |= {"GLOO_SOCKET_IFNAME": "lo", "VLLM_HOST_IP": "127.0.0.1"}
+    return chosen
 
 
 def _ray_cpus(config: Config) -> int:

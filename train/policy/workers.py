@@ -104,10 +104,20 @@ def _scatter(out: dict[int, list[float]], batch: MicroBatch, values: Tensor) -> 
 class TrainerGroup:
     """All ranks.  Methods block and raise TrainerFailure with the text of the first rank that failed."""
 
-    def __init__(self, settings: PolicySettings, num_ranks: int, options: Mapping[str, Any]):
+    def __init__(
+        self,
+        settings: PolicySettings,
+        num_ranks: int,
+        options: Mapping[str, Any],
+        nodes: Sequence[Mapping[str, float]] = (),
+    ):
+        """`nodes`: the Ray resource that puts each rank on its node; empty on one machine."""
         self.num_ranks = num_ranks
         self._actors = [
-            ray.remote(TrainerActor).options(**options).remote(settings, rank, num_ranks) for rank in range(num_ranks)
+            ray.remote(TrainerActor)
+            .options(**options, resources=dict(nodes[rank]) if nodes else {})
+            .remote(settings, rank, num_ranks)
+            for rank in range(num_ranks)
         ]
 
     def wait_until_ready(self, timeout: float) -> None:
