@@ -25,7 +25,7 @@ from envs import sandbox
 from envs.domain import Domain
 from envs.families import all_domains, with_families
 from rollouts.mix import Mix, Rule, parse_mix_arguments, resolve, rules_of
-from train.config import Config, StageConfig, TierConfig
+from train.config import Config, NodesConfig, StageConfig, TierConfig
 
 CONF = Path(__file__).resolve().parents[1] / "conf"
 ConfigStore.instance().store(name="schema", node=Config)
@@ -176,16 +176,22 @@ def _unknown_key(argument: str) -> str:
     if parent in _NAMED:
         return f"{argument}: a new entry of {parent!r} needs a file, for instance conf/experiment/<yours>.yaml"
     top, _, _ = parent.partition(".")
-    if top in _NAMED and parent.count(".") == 1 and child in {field.name for field in fields(_NAMED[top])}:
+    if top in _NAMED and parent.count(".") == 1 and child in _names(_NAMED[top]):
         names = sorted({name.split(".")[1] for name in known if name.startswith(f"{top}.")})
         return (
             "" if argument.startswith("+") else f"{argument}: no {parent!r} here; those of conf/ are {', '.join(names)}"
         )
+    if parent.startswith("cluster.nodes.") and parent.count(".") == 2 and child in _names(NodesConfig):
+        return ""
     near = _nearest(key, known)
     hint = f"; did you mean {near!r}?" if near else "; `python -m train --help` lists the keys"
     if parent in _FREE:
         hint += f" (+{argument} adds it)"
     return f"no config key or group {key!r} (in {argument!r}){hint}"
+
+
+def _names(config: type) -> set[str]:
+    return {item.name for item in fields(config)}
 
 
 def _nearest(key: str, known: Sequence[str]) -> str:

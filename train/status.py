@@ -6,6 +6,7 @@ fault.  Reads only; starts nothing.
 
 from __future__ import annotations
 
+import itertools
 import json
 import statistics
 import sys
@@ -68,7 +69,7 @@ def status_of(run_dir: Path, now: float) -> Status:
 def seconds_a_step(times: Sequence[float]) -> float | None:
     """Median distance of the last steps' times; a pause between two allocations does not move it."""
     recent = times[-RATE_STEPS - 1 :]
-    gaps = [later - earlier for earlier, later in zip(recent, recent[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in itertools.pairwise(recent)]
     return statistics.median(gaps) if gaps else None
 
 

@@ -71,11 +71,11 @@ def running(folder: Path) -> Iterator[None]:
     config.write_text(CONFIG.format(folder=folder, host=socket.gethostname().split(".")[0], ports=ports))
     before = {name: os.environ.get(name) for name in ("SLURM_CONF", "PATH")}
     os.environ |= {"SLURM_CONF": str(config), "PATH": _path()}
-    daemons = []
+    daemons: list[subprocess.Popen[bytes]] = []
     try:
         for command in (
-            f"munged --foreground --force --key-file={key} --socket={folder}/munge.socket --pid-file={folder}/munged.pid "
-            f"--seed-file={folder}/munge.seed --log-file={folder}/munged.log",
+            f"munged --foreground --force --key-file={key} --socket={folder}/munge.socket "
+            f"--pid-file={folder}/munged.pid --seed-file={folder}/munge.seed --log-file={folder}/munged.log",
             "slurmctld -D",
             "slurmd -D -N n1",
             "slurmd -D -N n2",

@@ -24,7 +24,7 @@ CLASSES = {
 }
 FIELDS = {name: typing.get_type_hints(found) for name, found in CLASSES.items()}
 # What a loop over a mapping of configs calls its items.
-LOOP_NAMES = {"stage": "StageConfig", "item": "StageConfig", "tier": "TierConfig"}
+LOOP_NAMES = {"stage": "StageConfig", "item": "StageConfig", "tier": "TierConfig", "group": "NodesConfig"}
 
 
 def class_of(hint: object) -> str | None:
