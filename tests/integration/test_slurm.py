@@ -26,7 +26,7 @@ from train.checkpoint import newest
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
-TWO_NODES = (*SMALL, "tracking.wandb=disabled", "cluster=slurm", "cluster.nodes.all.count=2", "cluster.interface=lo")
+TWO_NODES = (*SMALL, "tracking.wandb=disabled", "cluster=slurm", "cluster.nodes.main.count=2", "cluster.interface=lo")
 STEPS = 4
 START_SECONDS, END_SECONDS = 400.0, 400.0  # as on a busy machine; an idle one takes 40
 
@@ -117,13 +117,14 @@ def names_of(job: str) -> list[str]:
 
 
 def listeners(job: str) -> list[str]:
-    """Addresses on which any process of the job listens."""
+    """Addresses on which any process of ours in the job listens (srun's own ports are Slurm's)."""
     found = set()
     for process in processes_of(job):
+        if process.name() in ("srun", "slurmstepd"):
+            continue
         for connection in process.net_connections("inet"):
-            if connection.status == psutil.CONN_LISTEN or (
-                not connection.raddr and connection.type == socket.SOCK_DGRAM
-            ):
+            listens = connection.status == psutil.CONN_LISTEN or connection.type == socket.SOCK_DGRAM
+            if listens and not connection.raddr:
                 found.add(connection.laddr.ip.removeprefix("::ffff:"))
     return sorted(found)
 

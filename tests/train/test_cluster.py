@@ -17,7 +17,7 @@ from train.__main__ import BAD_INPUT, main
 from train.cluster.meeting import Meeting, record, refusal
 from train.cluster.placement import nodes_of_roles, placement_of, spread
 from train.cluster.slurm import render
-from train.compose import compose_run
+from train.compose import CONF, compose_run
 from train.config_cluster import NodesConfig
 from train.status import seconds_a_step, status_of
 from train.sweep import combinations
@@ -52,10 +52,10 @@ def test_groups_of_nodes_are_numbered_through() -> None:
 
 
 def test_a_node_without_work_is_refused() -> None:
-    two = (*SLURM, "cluster.interface=ib0", "cluster.nodes.all.count=2")
+    two = (*SLURM, "cluster.interface=ib0", "cluster.nodes.main.count=2")
     placement = placement_of(compose_run(two).config.cluster)
     assert (placement.trainers, placement.engines, placement.workers) == ((0, 1), (0,), (0,))
-    three = (*SLURM, "cluster.interface=ib0", "cluster.nodes.all.count=3")
+    three = (*SLURM, "cluster.interface=ib0", "cluster.nodes.main.count=3")
     with pytest.raises(ValueError, match=r"node 2 would be idle; raise cluster\.engine\.count or"):
         placement_of(compose_run(three).config.cluster)
 
@@ -76,7 +76,7 @@ def directives(script: str) -> list[str]:
 def test_every_option_arrives_in_the_script(tmp_path: Path) -> None:
     script = script_of(
         tmp_path,
-        "cluster.nodes.all.count=2",
+        "cluster.nodes.main.count=2",
         "cluster.interface=ib0",
         "cluster.slurm.time=4:00:00",
         "cluster.slurm.signal_seconds=240",
@@ -143,10 +143,10 @@ def test_an_array_takes_each_run_from_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("cluster.nodes.all.count=2",), "cluster.interface is empty"),
-        (("cluster.nodes.all.roles=[trainer,engine]",), "no group of nodes has the role worker"),
-        (("cluster.nodes.all.roles=[trainer,engin,worker]",), "'engin' is not one of trainer, engine, worker"),
-        (("cluster.nodes.all.count=0",), "count=0 must be greater"),
+        (("cluster.nodes.main.count=2",), "cluster.interface is empty"),
+        (("cluster.nodes.main.roles=[trainer,engine]",), "no group of nodes has the role worker"),
+        (("cluster.nodes.main.roles=[trainer,engin,worker]",), "'engin' is not one of trainer, engine, worker"),
+        (("cluster.nodes.main.count=0",), "count=0 must be greater"),
         (("cluster.slurm.time=''",), "cluster.slurm.time is empty"),
         (("cluster.ray_port=6379",), "cluster.ray_port=6379 is not read with cluster=slurm"),
         (("+cluster.slurm.options.output=x.log",), "cluster.slurm.options.output='x.log': this is written by the"),
@@ -325,3 +325,33 @@ def test_a_bad_value_anywhere_stops_the_sweep_before_its_first_run(
 ) -> None:
     assert main(["--multirun", "experiment=ci", f"runs_dir={tmp_path}", "algorithm.group_size=8,1"]) == BAD_INPUT
     assert "group_size=1 leaves no baseline" in capsys.readouterr().err and list(tmp_path.iterdir()) == []
+
+
+# --- recipes that nobody here has the machines for ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("recipe", "interface", "nodes", "placement"),
+    [
+        ("qwen3_30b_a3b_8gpu", "", "1", ([0] * 8, [0] * 8, [0] * 16)),
+        ("qwen3_30b_a3b_2x8", "ib0", "2", ([0] * 8, [1] * 8, [1] * 16)),
+    ],
+)
+def test_recipes_compose_validate_and_render(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    recipe: str,
+    interface: str,
+    nodes: str,
+    placement: tuple[list[int], list[int], list[int]],
+) -> None:
+    (tmp_path / "model").mkdir()
+    sizes = {"hidden_size": 2048, "moe_intermediate_size": 768, "num_experts": 128, "num_experts_per_tok": 8}
+    (tmp_path / "model" / "config.json").write_text(json.dumps(sizes))
+    arguments = [f"experiment={recipe}", f"model.path={tmp_path}/model", f"cluster.interface={interface}"]
+    assert main([*arguments, "name=x", f"runs_dir={tmp_path}", "cluster.dry_run=true"]) == 0
+    script = capsys.readouterr().out
+    assert {f"--nodes={nodes}", "--gres=gpu:8", "--cpus-per-task=96", "--mem=0"} <= set(directives(script))
+    found = placement_of(compose_run(arguments).config.cluster)
+    assert (list(found.trainers), list(found.engines), list(found.workers)) == placement
+    assert "NOT RUN ON THIS HARDWARE" in (CONF / "experiment" / f"{recipe}.yaml").read_text()
