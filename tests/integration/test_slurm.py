@@ -118,7 +118,7 @@ def names_of(job: str) -> list[str]:
 
 def listeners(job: str) -> list[str]:
     """Addresses on which any process of ours in the job listens (srun's own ports are Slurm's)."""
-    found = set()
+    found: set[str] = set()
     for process in processes_of(job):
         if process.name() in ("srun", "slurmstepd"):
             continue
