@@ -55,9 +55,10 @@ def test_time_limits_are_kept_and_told_apart(mode: Mode) -> None:
     provider = Bubblewrap(mode)
     loop = python("while True: pass")
     wall = provider.run(loop, limits=Limits(wall_seconds=0.3))
-    assert wall.killed_by == "wall" and wall.timed_out and 0.3 <= wall.seconds < 1.0
-    cpu = provider.run(loop, limits=Limits(wall_seconds=8, cpu_seconds=1))
-    assert cpu.killed_by == "cpu" and 0.9 < cpu.seconds < 4.0
+    assert wall.killed_by == "wall" and wall.timed_out and 0.3 <= wall.seconds < 2.0
+    # No upper bound but the wall limit: ten runnable programs on two cores leave it a CPU second in five.
+    cpu = provider.run(loop, limits=Limits(wall_seconds=60, cpu_seconds=1))
+    assert cpu.killed_by == "cpu" and 0.9 < cpu.seconds < 60.0
     asleep = provider.run(python("import time; time.sleep(60)"), limits=Limits(wall_seconds=0.3))
     assert asleep.killed_by == "wall"
 

@@ -11,6 +11,7 @@ Whatever breaks on any node is written as the job's exit code, which all nodes w
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -97,13 +98,13 @@ def share_of(run_dir: Path, given: dict[str, str]) -> Share:
         number=number,
         num_nodes=sum(group.count for group in config.cluster.nodes.values()),
         # Short: names of sockets below it may not be longer than 107 characters.
-        scratch=Path(f"/tmp/jointrl-{job}-{restart}-{number}"),
+        scratch=Path(f"/tmp/jointrl-{job}-{restart}-{number}-{_mark(run_dir)}"),
     )
 
 
 def prepare(share: Share) -> None:
     """Directories and environment of everything that this node starts: nothing is shared with another job."""
-    for old in Path("/tmp").glob(f"jointrl-{share.job}-*-{share.number}"):
+    for old in Path("/tmp").glob(f"jointrl-{share.job}-*-{share.number}-{_mark(share.run_dir)}"):
         shutil.rmtree(old, ignore_errors=True)  # of an allocation of this job that was killed
     share.scratch.mkdir(mode=0o700)
     share.address = address_of(share.interface)
@@ -254,6 +255,11 @@ def leave(share: Share) -> None:
             logs.mkdir(exist_ok=True)
             shutil.copy(path, logs / path.name)
     shutil.rmtree(share.scratch, ignore_errors=True)
+
+
+def _mark(run_dir: Path) -> str:
+    """Tells runs of two Slurms apart that number their jobs alike, on a machine that both use."""
+    return hashlib.sha256(str(run_dir.resolve()).encode()).hexdigest()[:8]
 
 
 def _terminated(share: Share, number: int, frame: FrameType | None) -> None:
