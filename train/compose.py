@@ -36,6 +36,7 @@ _FREE = (
     "mix.tiers",
     "families",
     "algorithm.options",
+    "cluster.nodes",
     "cluster.slurm.options",
     "cluster.slurm.srun",
 )

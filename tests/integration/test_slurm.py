@@ -265,6 +265,29 @@ def test_nothing_listens_on_another_interface_than_the_configured_one(folder: Pa
     finish(job, run_dir)
 
 
+def test_a_node_that_does_not_join_fails_the_job_by_its_number(folder: Path) -> None:
+    """Node 1 is put to sleep before it begins; whoever waits for it says so, and takes it along."""
+    lazy = folder / "lazy.sh"
+    lazy.write_text('#!/bin/sh\n[ "$SLURM_PROCID" = 1 ] && exec sleep 600\nexec "$@"\n')
+    lazy.chmod(0o755)
+    job, run_dir = submit(folder, "lazy", f"cluster.slurm.wrap={lazy}", "cluster.slurm.join_seconds=5")
+    assert finish(job, run_dir)["ExitCode"] == "3:0"
+    log = (run_dir / "slurm" / "node-0.log").read_text()
+    assert "1 of 2 nodes did not join within cluster.slurm.join_seconds=5: number 1; look at" in log
+    assert events(run_dir) == ["submitted", "started", "ended"]
+
+
+@pytest.mark.long
+def test_groups_of_nodes_that_ask_for_different_things(folder: Path, straight: Path) -> None:
+    """A heterogeneous job: one component trains, the other serves; both are one Ray."""
+    options = ("cluster.nodes.main.count=1", "cluster.nodes.main.roles=[trainer]", f"stage.rl.steps={STEPS}")
+    serve = "+cluster.nodes.serve={count: 1, roles: [engine, worker], options: {comment: serve}}"
+    _, run_dir = submit(folder, "groups", *options, serve)
+    wait_until(lambda: "ended" in events(run_dir), run_dir, "end", START_SECONDS)
+    assert "#SBATCH hetjob" in (run_dir / "slurm" / "job.sbatch").read_text()
+    assert numbers(run_dir) == numbers(straight), logs_of(run_dir)
+
+
 def test_a_bad_config_is_refused_before_anything_is_queued(folder: Path) -> None:
     command = [sys.executable, "-m", "train", *TWO_NODES, f"runs_dir={folder}", "name=bad", "stage.rl.learning_rat=1"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
