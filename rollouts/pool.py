@@ -384,6 +384,8 @@ def _get(references: Sequence[Any], timeout: float | None, doing: str) -> list[A
     except ray.exceptions.GetTimeoutError as error:
         raise EngineFailure(f"could not {doing} within {timeout} s (engine hung, or the limit is too short)") from error
     except ray.exceptions.RayTaskError as error:
+        if isinstance(error.cause, ray.exceptions.RayActorError):  # for instance a trainer rank, before it was asked
+            raise EngineFailure(f"could not {doing}: a process whose result this needs died: {error.cause}") from error
         if not isinstance(error.cause, EngineFailure | RuntimeError | ValueError):
             raise
         raise EngineFailure(f"could not {doing}: {error.cause}") from error

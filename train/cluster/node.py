@@ -1,7 +1,8 @@
 """A node's share of a job: `python -m train.cluster.node RUN_DIR`, started once on each node by slurm/train.sbatch.
 
 In: Slurm's environment, the run folder.  Out: a Ray that spans the job's nodes and nobody else's; the first node runs
-the driver (`train.cluster.job`) on it.  Exit code: the driver's, or 75 where the job should be requeued.
+the driver (`train.cluster.job`) on it.  Exit code of the first node: the driver's, or 75 where the job should be
+requeued, or that of the node that failed first.
 
     node 0:  Ray head ─► token, address ─► all joined? ─► driver ─────────► exit code ─► Ray down
     node n:                    └─────────► Ray node ─► joined ─► (wait for the exit code) ─► Ray down
@@ -81,7 +82,8 @@ def main(arguments: list[str]) -> int:
         code = BAD_INPUT if isinstance(failure, ValueError) else FAILED
     code = share.meeting.end(code)
     leave(share)
-    return code
+    # srun ends everybody at the first code that is not 0: it has to be the last node's to leave.
+    return code if share.is_head else 0
 
 
 def share_of(run_dir: Path, given: dict[str, str]) -> Share:
