@@ -58,6 +58,7 @@ def train_once(_: int, model_dir: str, length: int, out: str) -> None:
         expert_parallel=1,
         autoep_preset=config.model.autoep_preset,
         quantise=True,
+        rule="even",
         temperature=1.0,
         activation_checkpointing=True,
         logit_chunk_tokens=config.cluster.trainer.logit_chunk_tokens,

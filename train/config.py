@@ -16,6 +16,7 @@ __all__ = ["ClusterConfig", "EngineConfig", "NodesConfig", "SlurmConfig", "Train
 STAGE_KINDS = ("sft", "rl")
 MODES = ("run", "rollout_only", "train_only")
 SERVE_FORMATS = ("auto", "mxfp4", "bf16")
+SCALE_RULES = ("even", "floor", "rceil")
 SCHEDULES = ("constant", "linear", "cosine")
 SCALES = ("domain", "group", "none")
 NORMALISATIONS = ("domain", "token", "sequence")
@@ -133,17 +134,23 @@ class QuantConfig:
 
     `experts`: mxfp4 or none.  `trainer`: whether the trainer computes on the quantised values (off only as a negative
     control).  `serve`: the engine's format; `auto` is mxfp4 where a kernel exists, else the same values in bf16.
+    `rule`: how a block's scale follows from its largest value (`train.policy.mxfp4`), the same everywhere.
     """
 
     experts: str
     trainer: bool
     serve: str
+    rule: str
 
     def __post_init__(self) -> None:
         one_of("quant.experts", self.experts, ("mxfp4", "none"))
         one_of("quant.serve", self.serve, SERVE_FORMATS)
         if self.experts == "none" and self.serve == "mxfp4":
             raise ValueError("quant.serve=mxfp4 needs quant.experts=mxfp4")
+        if self.experts == "mxfp4":
+            one_of("quant.rule", self.rule, SCALE_RULES)
+        else:
+            unread("quant.experts=none", "quant", self, "rule")
         if self.experts == "none" and self.trainer:
             raise ValueError("quant.trainer=True is not read with quant.experts=none; write quant=none")
 

@@ -220,6 +220,7 @@ def make_trainers(config: Config, model_dir: Path, rendezvous: Path) -> TrainerG
         expert_parallel=trainer.expert_parallel,
         autoep_preset=config.model.autoep_preset,
         quantise=config.quant.experts == "mxfp4" and config.quant.trainer,
+        rule=config.quant.rule,
         temperature=config.algorithm.loss_temperature or config.algorithm.temperature,
         activation_checkpointing=trainer.activation_checkpointing,
         logit_chunk_tokens=trainer.logit_chunk_tokens,

@@ -33,7 +33,7 @@ MISTAKES: dict[str, tuple[str, ...]] = {
     "+mix.tiers.medium=1": ("low, high, max",),
     "evaluate.tier=medium": ("low, high, max",),
     # choices
-    "experiment=nope": ("ci, toy",),
+    "experiment=nope": ("ci, qwen3_30b_a3b_2x8, qwen3_30b_a3b_8gpu, toy",),
     "experiment=toi": ("did you mean 'toy'",),
     "algorithm.loss=dpo": ("did you mean 'dppo'",),
     "algorithm.estimator=median": ("group_mean, leave_one_out",),
@@ -57,6 +57,8 @@ MISTAKES: dict[str, tuple[str, ...]] = {
     "stage.cold_start.probe_tasks=0": ("a probe needs tasks",),
     "trajectories=/some/where": ("not read with mode=run", "mode=train_only"),
     "quant=none quant.trainer=True": ("not read with quant.experts=none",),
+    "quant=none quant.rule=floor": ("not read with quant.experts=none",),
+    "quant.rule=ceil": ("quant.rule='ceil' is not one of even, floor, rceil",),
     "model=path model.path=/x model.num_experts=8": ("not read with model.source=path",),
     "steps=-1": ("0 or more",),
     "model.expert_size=100": ("96 or 128", "32"),

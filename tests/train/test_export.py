@@ -35,6 +35,9 @@ def masters(seed: int = 0) -> dict[str, Tensor]:
     return out
 
 
+RULE = "floor"  # not the default one: an export that forgot its run's rule would have other bytes
+
+
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
     """A run folder with one checkpoint whose published digests are those of its own masters."""
@@ -42,14 +45,19 @@ def run_dir(tmp_path: Path) -> Path:
     (tmp_path / "engine" / "config.json").write_text(json.dumps({"model_type": "qwen3_moe"}))
     (tmp_path / "engine" / "tokenizer.json").write_text("{}")
     (tmp_path / "engine" / "chat_template.jinja").write_text("{{ messages }}")
-    published = {name: tensor_digest(tensor) for name, tensor in formats.serve_all(masters(), "mxfp4").items()}
+    published = {name: tensor_digest(tensor) for name, tensor in formats.serve_all(masters(), "mxfp4", RULE).items()}
     checkpoint.save(
         tmp_path,
         7,
         masters(),
         run={"version": 7, "format": "mxfp4", "published": published, "engine": {}},
         canary={"tokens": []},
-        config={"name": "test", "checkpoint": {"canary_tokens": 1}, "fidelity": {"alarm": 0.012}},
+        config={
+            "name": "test",
+            "checkpoint": {"canary_tokens": 1},
+            "fidelity": {"alarm": 0.012},
+            "quant": {"rule": RULE},
+        },
         keep=1,
     )
     return tmp_path
@@ -66,7 +74,7 @@ def swap_two_experts(tensors: dict[str, Tensor]) -> None:
 
 
 def one_stale_shard(tensors: dict[str, Tensor]) -> None:
-    stale = formats.serve_all(masters(seed=1), "mxfp4")
+    stale = formats.serve_all(masters(seed=1), "mxfp4", RULE)
     for name in tensors:
         if ".experts.3." in name:
             tensors[name] = stale[name]
@@ -116,7 +124,7 @@ def test_a_changed_side_file_fails_it(run_dir: Path) -> None:
 def test_the_bf16_export_holds_the_decoded_values(run_dir: Path) -> None:
     folder = export(run_dir, "bf16", run_dir / "export" / "bf16")
     found = load_file(folder / WEIGHTS)
-    wanted = formats.decode(formats.serve_all(masters(), "mxfp4"))
+    wanted = formats.decode(formats.serve_all(masters(), "mxfp4", RULE))
     assert set(found) == set(wanted)
     assert all(torch.equal(found[name], wanted[name]) for name in wanted)
     assert "quantization_config" not in json.loads((folder / "config.json").read_text())
@@ -127,6 +135,8 @@ def test_side_files_are_those_of_the_rollouts(run_dir: Path) -> None:
     for name in ("tokenizer.json", "chat_template.jinja"):
         assert (folder / name).read_bytes() == (run_dir / "engine" / name).read_bytes()
     assert json.loads((folder / "config.json").read_text())["quantization_config"] == {"quant_method": "mxfp4"}
+    assert json.loads((folder / MANIFEST).read_text())["scale_rule"] == RULE
+    assert f"scale rule `{RULE}`" in (folder / "README.md").read_text()
 
 
 def _canary(engine: list[float], trainer: list[float]) -> dict[str, Any]:

@@ -104,10 +104,10 @@ class ExpertQuantiser:
 
     NAMES = ("w1", "w2", "w3")
 
-    def __init__(self, model: nn.Module, *, enabled: bool):
+    def __init__(self, model: nn.Module, *, rule: str, enabled: bool):
         from deepspeed.moe.ep_experts import GroupedExperts
 
-        self.enabled = enabled
+        self.enabled, self.rule = enabled, rule
         self._cache: dict[int, Tensor] = {}
         self.modules = [module for module in model.modules() if isinstance(module, GroupedExperts)]
         if not self.modules:
@@ -126,7 +126,7 @@ class ExpertQuantiser:
             return weight
         cached = self._cache.get(id(weight))
         if cached is None:
-            cached = fake_quantise(weight.detach()).to(weight.dtype)
+            cached = fake_quantise(weight.detach(), rule=self.rule).to(weight.dtype)
             self._cache[id(weight)] = cached
         return straight_through(weight, cached)
 

@@ -9,8 +9,14 @@ an E2M1 code is a sign (bit 3) and an index into {0, .5, 1, 1.5, 2, 3, 4, 6}; tw
 nibble.  It is always the bf16 copy of a weight that is quantised, also when the trainer computes in fp32: otherwise
 trainer and exporter could round a weight near a boundary to different codes.
 
-Scale rule "even" (compressed-tensors, AMD Quark): e = floor(log2 amax) - 2 + [mantissa(amax) >= 1.75].  It leaves
-amax / 2^e in [3.5, 7), which rounds to 4 or 6, never beyond: so no clamp, and quantising a second time changes nothing.
+Scale rules (`quant.rule`), with m the mantissa of amax in [1, 2); a decoder does not depend on them:
+
+    even    e = floor(log2 amax) - 2 + [m >= 1.75]     compressed-tensors, AMD Quark; amax / 2^e in [3.5, 7): no clamp
+    floor   e = floor(log2 amax) - 2                   OCP's minimum; in [4, 8), what is above 6 is clamped to it
+    rceil   e = floor(log2 amax) - 2 + [m > 1.5]       ceil(log2(amax / 6)), gpt-oss tools; in (3, 6]: no clamp
+
+Quantising decoded values a second time gives the same bytes under even and floor.  Under rceil a block whose largest
+value became 3 moves to the next smaller scale: other bytes, the same values.
 """
 
 from __future__ import annotations
@@ -23,6 +29,8 @@ from torch import Tensor
 
 BLOCK = 32
 RULE = "even"
+# What is added to the bits of amax, so that they carry into the exponent exactly where the rule rounds the scale up.
+RULES = {"even": 1 << 21, "floor": 0, "rceil": (1 << 22) - 1}
 
 _E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 _EXPONENT_MASK = 0x7F800000
@@ -31,6 +39,7 @@ _ONE_BITS = 0x3F800000
 _LARGEST_ZERO_AMAX = 2.0**-129
 # From here on amax would round to 2^128, which neither fp32 nor bf16 can hold.
 _TOO_LARGE_AMAX = 1.75 * 2.0**127
+_LARGEST = _E2M1[-1]
 # Elements handled at a time: on a CPU all temporaries stay in the cache, elsewhere the peak memory is bounded.
 _CPU_CHUNK = 1 << 18
 _DEVICE_CHUNK = 1 << 26
@@ -48,7 +57,7 @@ class Packed(NamedTuple):
 
 
 @torch.no_grad()
-def quantise(weight: Tensor, name: str = "weight") -> Packed:
+def quantise(weight: Tensor, name: str = "weight", rule: str = RULE) -> Packed:
     """Pack `weight` [..., in] (any float type, any device) into MXFP4 bytes.
 
     A block whose values all round to zero gets scale byte 127.  Negative values that round to zero keep their sign.
@@ -62,7 +71,7 @@ def quantise(weight: Tensor, name: str = "weight") -> Packed:
     blocks, code_blocks, flat_scales = weight.reshape(-1, BLOCK), codes.view(-1, BLOCK // 2), scales.view(-1, 1)
     for rows in _chunks(blocks):
         values = blocks[rows].to(torch.bfloat16).float()
-        bytes_ = _scale_bytes(values, name)
+        bytes_ = _scale_bytes(values, name, rule)
         code_blocks[rows] = _pack_nibbles(_codes(values, bytes_))
         flat_scales[rows] = bytes_.to(torch.uint8)
     return Packed(codes, scales)
@@ -89,7 +98,7 @@ def dequantise(packed: Packed, dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 @torch.no_grad()
-def fake_quantise(weight: Tensor, out: Tensor | None = None, name: str = "weight") -> Tensor:
+def fake_quantise(weight: Tensor, out: Tensor | None = None, name: str = "weight", rule: str = RULE) -> Tensor:
     """`dequantise(quantise(weight))` bit for bit, without the bytes in between; in the type of `out` or `weight`.
 
     `out` (contiguous, the shape of `weight`, float32 or bfloat16) is written and returned where given; a large
@@ -102,8 +111,8 @@ def fake_quantise(weight: Tensor, out: Tensor | None = None, name: str = "weight
     blocks, out_blocks = weight.reshape(-1, BLOCK), out.view(-1, BLOCK)
     for rows in _chunks(blocks):
         values = blocks[rows].to(torch.bfloat16).float()
-        bytes_ = _scale_bytes(values, name)
-        rounded = _round_to_grid(values.abs().mul_(_inverse_scales(bytes_)))
+        bytes_ = _scale_bytes(values, name, rule)
+        rounded = _round_to_grid(_magnitudes(values, bytes_))
         out_blocks[rows] = torch.copysign(rounded.mul_(_scale_values(bytes_)), values)
     return out
 
@@ -145,22 +154,26 @@ def _chunks(blocks: Tensor) -> Iterator[slice]:
         yield slice(start, start + rows)
 
 
-def _scale_bytes(values: Tensor, name: str) -> Tensor:
-    """The scale bytes [n, 1] (int32) of blocks [n, 32] (fp32 holding bf16 values), by rule "even".
-
-    Adding 2^21 to the bits of amax carries into the exponent exactly where the mantissa is at least 1.75.
-    """
+def _scale_bytes(values: Tensor, name: str, rule: str) -> Tensor:
+    """The scale bytes [n, 1] (int32) of blocks [n, 32] (fp32 holding bf16 values)."""
+    if rule not in RULES:
+        raise ValueError(f"quant.rule={rule!r} is not one of {', '.join(RULES)}")
     amax = values.abs().amax(dim=1, keepdim=True)
     # Written so that NaN fails it too.
     if not bool((amax < _TOO_LARGE_AMAX).all()):
         raise ValueError(f"{name}: has a value that is NaN, infinite, or beyond the range of MXFP4 in bf16 (3e38)")
-    biased = ((amax.view(torch.int32) + (1 << 21)) >> 23) - 2
+    biased = ((amax.view(torch.int32) + RULES[rule]) >> 23) - 2
     # A block that rounds to zero throughout is an all-zero block, or quantising again would change its byte.
     return biased.clamp_(min=0).masked_fill_(amax <= _LARGEST_ZERO_AMAX, 127)
 
 
+def _magnitudes(values: Tensor, bytes_: Tensor) -> Tensor:
+    """|values| in units of their block's scale; above 6 (rule floor only) they are 6."""
+    return values.abs().mul_(_inverse_scales(bytes_)).clamp_(max=_LARGEST)
+
+
 def _inverse_scales(bytes_: Tensor) -> Tensor:
-    """2^(127 - b), always a normal number because b <= 252; multiplying by it is exact where it matters."""
+    """2^(127 - b), always a normal number because b <= 253; multiplying by it is exact where it matters."""
     return ((254 - bytes_) << 23).view(torch.float32)
 
 
@@ -188,7 +201,7 @@ def _codes(values: Tensor, bytes_: Tensor) -> Tensor:
     At 2^23 the last place of fp32 is one, so each sum below rounds to an integer, ties to even; the codes as a
     function of the magnitude m are the concave min(2m, m + 2, m/2 + 4), and its low 3 bits are the code.
     """
-    m = values.abs().mul_(_inverse_scales(bytes_))
+    m = _magnitudes(values, bytes_)
     code = torch.minimum(m * 2 + 2.0**23, m + (2.0**23 + 2))
     code = torch.minimum(code, m.mul_(0.5).add_(2.0**23 + 4)).view(torch.int32).bitwise_and_(7)
     return code.bitwise_or_((values.view(torch.int32) >> 28).bitwise_and_(8))

@@ -40,6 +40,7 @@ class PolicySettings:
     expert_parallel: int
     autoep_preset: str
     quantise: bool
+    rule: str
     temperature: float
     activation_checkpointing: bool
     logit_chunk_tokens: int
@@ -86,7 +87,7 @@ class Policy:
         self.engine, *_ = deepspeed.initialize(
             model=model, model_parameters=model.parameters(), config=_deepspeed_config(settings, world)
         )
-        self.quantiser = ExpertQuantiser(self.engine.module, enabled=False)
+        self.quantiser = ExpertQuantiser(self.engine.module, rule=settings.rule, enabled=False)
         self._check_conversion(probe, reference)
         self.quantiser.enabled = settings.quantise
 
@@ -175,7 +176,7 @@ class Policy:
                 values = parameter.detach()
                 if formats.is_expert(name):
                     if owns_experts:
-                        out |= formats.serve_experts(name, values, first, format)
+                        out |= formats.serve_experts(name, values, first, format, self.settings.rule)
                 elif self.rank == 0:
                     out[formats.dense_name(name)] = values.to(torch.bfloat16).clone()
         return {name: tensor.cpu().contiguous() for name, tensor in out.items()}

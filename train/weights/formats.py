@@ -50,25 +50,27 @@ def expert_name(trainer_name: str, expert: int) -> str:
     return f"{match['layer']}.experts.{expert}.{EXPERT_PROJECTIONS[match['weight']]}.weight"
 
 
-def serve_experts(trainer_name: str, local: Tensor, first_expert: int, format: str) -> dict[str, Tensor]:
-    """This rank's experts [E/ep, out, in] in serving format; `mxfp4` bytes come from the one quantiser."""
+def serve_experts(
+    trainer_name: str, local: Tensor, first_expert: int, format: str, rule: str = mxfp4.RULE
+) -> dict[str, Tensor]:
+    """This rank's experts [E/ep, out, in] in serving format; `mxfp4` bytes come from the one quantiser, by `rule`."""
     out: dict[str, Tensor] = {}
     for offset, weight in enumerate(local):
         name = expert_name(trainer_name, first_expert + offset)
         if format == "bf16":
             out[name] = weight.to(torch.bfloat16)
             continue
-        packed = mxfp4.quantise(weight, name=name)
+        packed = mxfp4.quantise(weight, name=name, rule=rule)
         out[name], out[name + SCALE_SUFFIX] = packed.codes, packed.scales
     return out
 
 
-def serve_all(masters: Mapping[str, Tensor], format: str) -> dict[str, Tensor]:
+def serve_all(masters: Mapping[str, Tensor], format: str, rule: str = mxfp4.RULE) -> dict[str, Tensor]:
     """A whole policy in serving format from its masters by trainer name (as a checkpoint holds them)."""
     out: dict[str, Tensor] = {}
     for name, master in masters.items():
         if is_expert(name):
-            out |= serve_experts(name, master, 0, format)
+            out |= serve_experts(name, master, 0, format, rule)
         else:
             out[dense_name(name)] = master.to(torch.bfloat16)
     return out
