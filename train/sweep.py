@@ -66,6 +66,8 @@ def checked(arguments: Sequence[str]) -> list[tuple[Composed, Path]]:
     now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     for number, own in enumerate(combinations(arguments)):
         composed = compose_run(own)
+        if composed.config.mix.show:
+            raise ValueError("mix.show=true shows one mix and starts nothing; leave out --multirun")
         base = composed.config.name or f"{composed.config.experiment}-{now}"
         composed = compose_run([*(item for item in own if not item.startswith("name=")), f"name={base}-{number}"])
         run_dir, _ = place(composed)

@@ -325,6 +325,8 @@ def test_a_bad_value_anywhere_stops_the_sweep_before_its_first_run(
 ) -> None:
     assert main(["--multirun", "experiment=ci", f"runs_dir={tmp_path}", "algorithm.group_size=8,1"]) == BAD_INPUT
     assert "group_size=1 leaves no baseline" in capsys.readouterr().err and list(tmp_path.iterdir()) == []
+    assert main(["--multirun", "experiment=ci", "seed=0,1", "mix.show=true"]) == BAD_INPUT
+    assert "leave out --multirun" in capsys.readouterr().err
 
 
 # --- recipes that nobody here has the machines for ---------------------------------------------------------------
