@@ -41,7 +41,7 @@ ReturnToService=2
 SlurmctldPort={ports[0]}
 MpiDefault=none
 JobRequeue=1
-KillWait=5
+KillWait=20
 MessageTimeout=60
 NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=8 RealMemory=8000
 NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=8 RealMemory=8000

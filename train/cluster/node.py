@@ -73,7 +73,7 @@ class Share:
 def main(arguments: list[str]) -> int:
     share = share_of(Path(arguments[0]), dict(os.environ))
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # a stop is asked for through the meeting's folder
-    signal.signal(signal.SIGTERM, lambda number, frame: _terminated(share, number, frame))
+    listen(share)
     try:
         prepare(share)
         code = drive(share) if share.is_head else serve(share)
@@ -102,6 +102,15 @@ def share_of(run_dir: Path, given: dict[str, str]) -> Share:
         # Short: names of sockets below it may not be longer than 107 characters.
         scratch=Path(f"/tmp/jointrl-{job}-{restart}-{number}-{_mark(run_dir)}"),
     )
+
+
+def listen(share: Share) -> None:
+    """SIGTERM (scancel, a node taken away) ends this node at once: Slurm sends it to Ray's processes as well."""
+
+    def terminated(number: int, frame: FrameType | None) -> None:
+        share.terminated = True
+
+    signal.signal(signal.SIGTERM, terminated)
 
 
 def prepare(share: Share) -> None:
@@ -158,7 +167,7 @@ def watch(share: Share, driver: subprocess.Popen[bytes]) -> int:
     asked = False
     while driver.poll() is None:
         check_alive(share)
-        if not asked and (share.meeting.stop_asked() or share.terminated):
+        if not asked and share.meeting.stop_asked():
             asked = True
             driver.send_signal(signal.SIGUSR1)
         time.sleep(POLL_SECONDS)
@@ -202,6 +211,8 @@ def serve(share: Share) -> int:
 
 def check_alive(share: Share) -> None:
     """Raises NodeFailure where a part of this node's Ray died, or another node has ended the job."""
+    if share.terminated:
+        raise NodeFailure("told to end by SIGTERM (scancel, or this node is taken away)")
     ended = share.meeting.ended()
     if ended is not None and share.is_head:
         raise NodeFailure(f"another node failed and ended the job with code {ended}; see the other node-*.log")
@@ -229,7 +240,9 @@ def start_ray(share: Share, head_address: str | None) -> Any:
         temp_dir=str(share.scratch / "ray"),
         **({"gcs_server_port": 0} if head_address is None else {"gcs_address": head_address}),
     )
-    return Node(parameters, head=head_address is None, shutdown_at_exit=True, spawn_reaper=True)
+    node = Node(parameters, head=head_address is None, shutdown_at_exit=True, spawn_reaper=True)
+    listen(share)  # Ray has put its own handler in the place of ours, which would drain for 30 s
+    return node
 
 
 def newest_step(run_dir: Path) -> int:
@@ -245,12 +258,12 @@ def newest_step(run_dir: Path) -> int:
 def leave(share: Share) -> None:
     """Take this node's Ray down, keep the logs, remove the rest.  The first node leaves last."""
     share.meeting.leave(share.number)
-    if share.is_head:
+    if share.is_head and not share.terminated:
         deadline = time.monotonic() + LEAVE_SECONDS
         while len(share.meeting.missing(share.num_nodes)) < share.num_nodes and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
     if share.ray is not None:
-        share.ray.kill_all_processes(check_alive=False, allow_graceful=True)
+        share.ray.kill_all_processes(check_alive=False, allow_graceful=not share.terminated)
     logs = share.meeting.path / f"node-{share.number}"
     for path in (share.scratch / "ray").glob("session_*/logs/*"):
         if path.is_file() and path.stat().st_size:
@@ -262,11 +275,6 @@ def leave(share: Share) -> None:
 def _mark(run_dir: Path) -> str:
     """Tells runs of two Slurms apart that number their jobs alike, on a machine that both use."""
     return hashlib.sha256(str(run_dir.resolve()).encode()).hexdigest()[:8]
-
-
-def _terminated(share: Share, number: int, frame: FrameType | None) -> None:
-    """SIGTERM (scancel, a node taken away): the driver is asked to stop, and Slurm's patience decides."""
-    share.terminated = True
 
 
 if __name__ == "__main__":
