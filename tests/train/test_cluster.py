@@ -183,7 +183,7 @@ def job(folder: Path, srun: str, scontrol: str = "exit 0", **environment: str) -
     run_dir = folder / "run-0"
     (run_dir / "slurm").mkdir(parents=True)
     script = folder / "job.sbatch"
-    script.write_text(script_of(folder).replace("sleep 600", "exit 0"))
+    script.write_text(script_of(folder).replace("sleep 600 &", "exit 0 # as where Slurm ends it"))
     own = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "RAY_"))}
     own |= JOB | {"PATH": f"{commands}:{os.environ['PATH']}"} | environment
     return subprocess.Popen(
