@@ -42,6 +42,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield path
 
 
+@pytest.fixture(autouse=True)
+def no_job_outlives_its_test() -> Iterator[None]:
+    yield
+    if not slurm_cluster.missing():
+        subprocess.run(["scancel", "--user=root"], check=False)
+
+
 def submit(folder: Path, name: str, *arguments: str) -> tuple[str, Path]:
     """Submit a two-node run; its job and its folder."""
     command = [sys.executable, "-m", "train", *TWO_NODES, f"runs_dir={folder}", f"name={name}", *arguments]
