@@ -39,8 +39,8 @@ RULE = "even"
 _E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 _EXPONENT_MASK = 0x7F800000
 _ONE_BITS = 0x3F800000
-# At or below this amax every code is zero even under the smallest scale, 2^-127.
-_LARGEST_ZERO_AMAX = 2.0**-129
+# The bits of 2^-129: at or below this amax every code is zero even under the smallest scale, 2^-127.
+_LARGEST_ZERO_BITS = 1 << 20
 # 6 * 2^(253 - 127) is beyond fp32 and bf16.
 _LARGEST_SCALE = 252
 # Elements handled at a time: on a CPU all temporaries stay in the cache, elsewhere the peak memory is bounded.
@@ -228,8 +228,8 @@ def _chunks(blocks: Tensor) -> Iterator[slice]:
 
 def _pack_into(blocks: Tensor, codes: Tensor, scales: Tensor, given: Tensor | None, rule: str) -> Tensor:
     """Fill `codes` [n, 16] and `scales` [n, 1] from `blocks` [n, 32]; the rule's bytes, which say what is too large."""
-    values = blocks.to(torch.bfloat16).float()
-    rule_bytes = _scale_bytes(values, rule)
+    values = _bf16_values(blocks.float())
+    rule_bytes = _scale_bytes(blocks.float(), rule)
     bytes_ = rule_bytes if given is None else given.int()
     codes.copy_(_pack_nibbles(_codes(values, bytes_, clamped=given is not None or rule == "floor")))
     scales.copy_(bytes_)
@@ -238,8 +238,8 @@ def _pack_into(blocks: Tensor, codes: Tensor, scales: Tensor, given: Tensor | No
 
 def _fake_into(blocks: Tensor, out: Tensor, given: Tensor | None, rule: str) -> Tensor:
     """Fill `out` [n, 32] with the decoded values of `blocks`; the rule's bytes, which say what is too large."""
-    values = blocks.to(torch.bfloat16).float()
-    rule_bytes = _scale_bytes(values, rule)
+    values = _bf16_values(blocks.float())
+    rule_bytes = _scale_bytes(blocks.float(), rule)
     bytes_ = rule_bytes if given is None else given.int()
     magnitudes = values.abs().mul_(_inverse_scales(bytes_))
     if given is not None or rule == "floor":
@@ -249,15 +249,29 @@ def _fake_into(blocks: Tensor, out: Tensor, given: Tensor | None, rule: str) -> 
 
 
 def _scale_bytes(values: Tensor, rule: str) -> Tensor:
-    """The scale bytes [n, 1] (int32) of blocks [n, 32] (fp32 holding bf16 values); above 252 where it has none.
+    """The scale bytes [n, 1] (int32) of fp32 blocks [n, 32] rounded to bf16; above 252 where there is none.
 
     A NaN may come with any sign and mantissa: its bits are brought down to those of infinity first.
     """
     amax = values.abs().amax(dim=1, keepdim=True)
-    bits = (amax.view(torch.int32) & 0x7FFFFFFF).clamp_(max=_EXPONENT_MASK)
+    bits = _round_bits((amax.view(torch.int32) & 0x7FFFFFFF).clamp_(max=_EXPONENT_MASK))
     biased = ((bits + RULES[rule]) >> 23) - 2
     # A block that rounds to zero throughout is an all-zero block, or quantising again would change its byte.
-    return biased.clamp_(min=0).masked_fill_(amax <= _LARGEST_ZERO_AMAX, 127)
+    return biased.clamp_(min=0).masked_fill_(bits <= _LARGEST_ZERO_BITS, 127)
+
+
+def _bf16_values(values: Tensor) -> Tensor:
+    """fp32 values rounded to bf16.  A compiler would leave a conversion to bf16 and back out, so it gets the integers
+    (which make numbers of some NaNs; the scale bytes refuse those).
+    """
+    if torch.compiler.is_compiling():
+        return _round_bits(values.view(torch.int32)).view(torch.float32)
+    return values.to(torch.bfloat16).float()
+
+
+def _round_bits(bits: Tensor) -> Tensor:
+    """fp32 bits to the nearest that bf16 holds, ties to even."""
+    return (bits + 0x7FFF + ((bits >> 16) & 1)) & -0x10000
 
 
 def _inverse_scales(bytes_: Tensor) -> Tensor:
