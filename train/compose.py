@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -36,7 +37,6 @@ _FREE = (
     "mix.tiers",
     "families",
     "algorithm.options",
-    "cluster.nodes",
     "cluster.slurm.options",
     "cluster.slurm.srun",
 )
@@ -182,7 +182,7 @@ def _unknown_key(argument: str) -> str:
         return (
             "" if argument.startswith("+") else f"{argument}: no {parent!r} here; those of conf/ are {', '.join(names)}"
         )
-    if parent.startswith("cluster.nodes.") and parent.count(".") == 2 and child in _names(NodesConfig):
+    if re.fullmatch(rf"cluster\.nodes\.\w+\.(({'|'.join(_names(NodesConfig))})|options\.[\w-]+)", key):
         return ""
     near = _nearest(key, known)
     hint = f"; did you mean {near!r}?" if near else "; `python -m train --help` lists the keys"

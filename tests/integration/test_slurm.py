@@ -291,9 +291,8 @@ def test_a_node_that_does_not_join_fails_the_job_by_its_number(folder: Path) -> 
 @pytest.mark.long
 def test_groups_of_nodes_that_ask_for_different_things(folder: Path, straight: Path) -> None:
     """A heterogeneous job: one component trains, the other serves; both are one Ray.  It exports, too."""
-    options = ("cluster.nodes.main.count=1", "cluster.nodes.main.roles=[trainer]", f"stage.rl.steps={STEPS}")
-    serve = "+cluster.nodes.serve={count: 1, roles: [engine, worker], options: {comment: serve}}"
-    _, run_dir = submit(folder, "groups", *options, serve, "export=[mxfp4]")
+    options = ("cluster=slurm_split", "cluster.nodes.main.count=1", "+cluster.nodes.serve.options.comment=serve")
+    _, run_dir = submit(folder, "groups", *options, f"stage.rl.steps={STEPS}", "export=[mxfp4]")
     wait_until(lambda: "ended" in events(run_dir), run_dir, "end", START_SECONDS)
     assert "#SBATCH hetjob" in (run_dir / "slurm" / "job.sbatch").read_text()
     assert numbers(run_dir) == numbers(straight), logs_of(run_dir)
