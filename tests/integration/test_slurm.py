@@ -172,11 +172,16 @@ def test_signalled_requeued_resumed_is_the_run_that_nothing_disturbed(folder: Pa
     assert_same_run(straight, run_dir)
 
 
-def test_a_killed_trainer_ends_the_job_with_its_code_in_seconds(folder: Path) -> None:
-    job, run_dir = submit(folder, "killed", "stage.rl.steps=200")
-    wait_until(lambda: rl_steps(run_dir) >= 1, run_dir, "policy-gradient step", START_SECONDS)
-    (victim, *_) = [item for item in processes_of(job) if " ".join(item.cmdline()).startswith("ray::TrainerActor")]
-    victim.send_signal(signal.SIGKILL)
+@pytest.mark.parametrize("moment", ["starting", pytest.param("training", marks=pytest.mark.long)])
+def test_a_killed_trainer_ends_the_job_with_its_code_in_seconds(folder: Path, moment: str) -> None:
+    def trainers() -> list[psutil.Process]:
+        return [item for item in processes_of(job) if " ".join(item.cmdline()).startswith("ray::TrainerActor")]
+
+    job, run_dir = submit(folder, f"killed-{moment}", "stage.rl.steps=200")
+    wait_until(trainers, run_dir, "trainer", START_SECONDS)
+    if moment == "training":
+        wait_until(lambda: rl_steps(run_dir) >= 1, run_dir, "policy-gradient step", START_SECONDS)
+    trainers()[0].send_signal(signal.SIGKILL)
     began = time.monotonic()
     wait_until(lambda: slurm_cluster.job(job)["JobState"] == "FAILED", run_dir, "failed job", 20.0)
     assert time.monotonic() - began < 20
