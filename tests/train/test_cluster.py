@@ -8,12 +8,14 @@ import re
 import signal
 import stat
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from train.__main__ import BAD_INPUT, main
+from train.cluster import node
 from train.cluster.meeting import Meeting, record, refusal
 from train.cluster.placement import nodes_of_roles, placement_of, spread
 from train.cluster.slurm import render
@@ -237,6 +239,50 @@ def test_a_preset_ray_is_refused(
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
     assert main([f"runs_dir={tmp_path}", "name=x"]) == BAD_INPUT
     assert "would join another Ray; unset it" in capsys.readouterr().err
+
+
+# --- the node's watch over the driver -----------------------------------------------------------------------------
+
+LATE_LISTENER = """
+import signal, sys, time
+time.sleep(1.0)  # imports: the first signal comes now
+heard = []
+signal.signal(signal.SIGUSR1, lambda *_: heard.append(1))
+while not heard:
+    time.sleep(0.05)
+sys.exit(130)
+"""
+
+
+def test_a_stop_that_comes_before_the_driver_listens_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node, "ASK_SECONDS", 0.5)
+    run_dir, meeting = tmp_path / "run", tmp_path / "meeting"
+    meeting.mkdir()
+    (run_dir / "slurm").mkdir(parents=True)
+    config = compose_run([*SLURM]).config
+    (meeting / "stop").touch()
+    share = node.Share(
+        run_dir=run_dir,
+        config=config,
+        meeting=Meeting(meeting),
+        job="7",
+        restart=0,
+        number=0,
+        num_nodes=1,
+        scratch=tmp_path,
+    )
+    before = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    try:
+        driver = subprocess.Popen([sys.executable, "-c", LATE_LISTENER])
+        assert node.watch(share, driver) == 130
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    (run_dir / "slurm" / "starts.jsonl").write_text('{"job": "7", "restart": 0, "step": -1}\n')
+    assert node.requeue_code(share, 130) == node.REQUEUE and node.requeue_code(share, 3) == 3
+    (meeting / "stop").unlink()
+    assert node.requeue_code(share, 130) == 130  # somebody pressed Ctrl-C: nobody asked for another allocation
 
 
 # --- meeting, requeue, status ------------------------------------------------------------------------------------

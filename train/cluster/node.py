@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
 import signal
@@ -21,6 +22,7 @@ import socket
 import subprocess
 import sys
 import time
+import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -34,6 +36,7 @@ from train.config import Config
 
 BAD_INPUT, FAILED, REQUEUE, STOPPED = 2, 3, 75, 130
 POLL_SECONDS = 0.2
+ASK_SECONDS = 20.0
 LEAVE_SECONDS = 15.0
 RAY_CPUS = 1024  # placement is by node, not by counting cores
 
@@ -77,9 +80,12 @@ def main(arguments: list[str]) -> int:
     try:
         prepare(share)
         code = drive(share) if share.is_head else serve(share)
-    except (NodeFailure, ValueError, OSError) as failure:
+    except (NodeFailure, ValueError) as failure:
         print(f"error: node {share.number} ({socket.gethostname()}): {failure}", file=sys.stderr, flush=True)
         code = BAD_INPUT if isinstance(failure, ValueError) else FAILED
+    except Exception:  # of Ray, or of the file system: the others must hear of it all the same
+        traceback.print_exc()
+        code = FAILED
     code = share.meeting.end(code)
     leave(share)
     # srun ends everybody at the first code that is not 0: it has to be the last node's to leave.
@@ -163,12 +169,15 @@ def wait_for_all(share: Share) -> None:
 
 
 def watch(share: Share, driver: subprocess.Popen[bytes]) -> int:
-    """Wait for the driver's end; pass a stop on to it, once."""
-    asked = False
+    """Wait for the driver's end; pass a stop on to it.
+
+    Again and again: before it listens it ignores the signal (as this process does, from which it inherits that).
+    """
+    asked = -math.inf
     while driver.poll() is None:
         check_alive(share)
-        if not asked and share.meeting.stop_asked():
-            asked = True
+        if share.meeting.stop_asked() and time.monotonic() - asked > ASK_SECONDS:
+            asked = time.monotonic()
             driver.send_signal(signal.SIGUSR1)
         time.sleep(POLL_SECONDS)
     code = driver.returncode
