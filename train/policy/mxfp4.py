@@ -2,7 +2,7 @@
 
 In: a weight tensor [..., in].  Out: its serving bytes (`quantise`), the values those bytes stand for (`dequantise`),
 or those values directly (`fake_quantise`), made usable in a forward pass by `straight_through`.
-Called by `train.policy.model` (forward) and `train.weights` (publishing, export, proof).
+Called by `train.policy.model` (forward), `train.weights` (publishing, export, proof) and `train.quantise`.
 
 Format (OCP Microscaling 1.0): blocks of 32 along the input dimension; scale byte b stands for 2^(b-127), 255 for NaN;
 an E2M1 code is a sign (bit 3) and an index into {0, .5, 1, 1.5, 2, 3, 4, 6}; two codes a byte, even index in the low
@@ -13,17 +13,18 @@ Scale rules, e = floor(log2 amax) - 2 + [mantissa(amax) passes a bound]; decodin
 
     even   [m >= 1.75]   amax / 2^e in [3.5, 7) rounds to 4 or 6, never beyond: no clamp.  compressed-tensors, AMD Quark
     floor  [never]       amax / 2^e in [4, 8), clamped to 6.  OCP Microscaling 1.0
-    rceil  [m > 1.5]     e = ceil(log2(amax / 6)), amax / 2^e in (3, 6], never clipped.  Tools of gpt-oss
+    rceil  [m > 1.5]     e = ceil(log2(amax / 6)), amax / 2^e in (3, 6], no clipping.  gpt-oss tools (triton_kernels)
 
 Quantising a second time changes nothing with `even` and `floor`; with `rceil` it may change bytes, never values.
 
-The arithmetic is written once.  It runs eagerly in pieces that fit the cache, or as one compiled kernel over tensors so
-large that a compilation of seconds pays; both give the same bits (`benchmarks/mxfp4.py` has the speeds).
+The arithmetic is written once.  It runs eagerly in pieces that fit the cache, or, over tensors so large that
+a compilation of seconds pays, compiled for pieces of one size.  Both give the same bits (`benchmarks/mxfp4.py`).
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import shutil
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -36,16 +37,17 @@ BLOCK = 32
 RULES = {"even": 1 << 21, "floor": 0, "rceil": (1 << 22) - 1}
 RULE = "even"
 
-_E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 _EXPONENT_MASK = 0x7F800000
 _ONE_BITS = 0x3F800000
 # The bits of 2^-129: at or below this amax every code is zero even under the smallest scale, 2^-127.
 _LARGEST_ZERO_BITS = 1 << 20
 # 6 * 2^(253 - 127) is beyond fp32 and bf16.
-_LARGEST_SCALE = 252
+LARGEST_SCALE = 252
 # Elements handled at a time: on a CPU all temporaries stay in the cache, elsewhere the peak memory is bounded.
 _CPU_CHUNK = 1 << 18
 _DEVICE_CHUNK = 1 << 26
+_COMPILED_CHUNK = 1 << 20
 # From so many elements on a kernel is compiled where a compiler exists: seconds once, a few milliseconds saved a call.
 COMPILE_FROM = 1 << 24
 
@@ -75,7 +77,7 @@ def quantise(
     A block whose values all round to zero gets scale byte 127.  Negative values that round to zero keep their sign.
 
     - `rule`: one of `RULES`.  `scales` (uint8 [..., in/32], at most 252): these instead; larger values become 6.
-    - `compiled`: whether by the compiled kernel; by default from `COMPILE_FROM` elements on.
+    - `compiled`: whether by the compiled kernel, as far as whole pieces go; by default from `COMPILE_FROM` elements on.
 
     Raises `ValueError` naming the tensor (`name`) where `in` is not a multiple of 32, or a value is not finite in bf16
     or beyond the range (even: from 1.75 * 2^127 on, rceil: above 1.5 * 2^127).
@@ -86,8 +88,7 @@ def quantise(
     found = torch.empty((*leading, inputs // BLOCK), dtype=torch.uint8, device=weight.device)
     blocks, code_blocks, flat_scales = weight.reshape(-1, BLOCK), codes.view(-1, BLOCK // 2), found.view(-1, 1)
     given = None if scales is None else scales.reshape(-1, 1)
-    kernel, pieces = _plan(_pack_into, blocks, compiled)
-    for rows in pieces:
+    for kernel, rows in _plan(_pack_into, blocks, compiled):
         own = None if given is None else given[rows]
         _check_range(kernel(blocks[rows], code_blocks[rows], flat_scales[rows], own, rule), name)
     return Packed(codes, found)
@@ -135,8 +136,7 @@ def fake_quantise(
     blocks, out_blocks = weight.reshape(-1, BLOCK), out.view(-1, BLOCK)
     in_place = out.data_ptr() == weight.data_ptr()
     given = None if scales is None else scales.reshape(-1, 1)
-    kernel, pieces = _plan(_fake_into, blocks, False if in_place else compiled)
-    for rows in pieces:
+    for kernel, rows in _plan(_fake_into, blocks, False if in_place else compiled):
         _check_range(kernel(blocks[rows], out_blocks[rows], None if given is None else given[rows], rule), name)
     return out
 
@@ -190,29 +190,35 @@ def _check(weight: Tensor, name: str, rule: str, scales: Tensor | None) -> None:
         return
     if scales.dtype != torch.uint8 or scales.shape != (*weight.shape[:-1], weight.shape[-1] // BLOCK):
         raise ValueError(f"{name}: {list(weight.shape)} has no scales {scales.dtype} {list(scales.shape)}")
-    if scales.numel() and int(scales.max()) > _LARGEST_SCALE:
+    if scales.numel() and int(scales.max()) > LARGEST_SCALE:
         raise ValueError(f"{name}: has the scale byte {int(scales.max())}, a NaN or beyond the range of bf16")
 
 
 def _check_range(bytes_: Tensor, name: str) -> None:
-    if bytes_.numel() and int(bytes_.max()) > _LARGEST_SCALE:
+    if bytes_.numel() and int(bytes_.max()) > LARGEST_SCALE:
         raise ValueError(f"{name}: has a value that is NaN, infinite, or beyond the range of MXFP4 in bf16 (3e38)")
 
 
-def _plan(kernel: Callable[..., Tensor], blocks: Tensor, compiled: bool | None) -> tuple[Any, Iterator[slice]]:
-    """The kernel to call and the rows of each call.  Inside somebody else's graph it is traced as it is, in one."""
+def _plan(
+    kernel: Callable[..., Tensor], blocks: Tensor, compiled: bool | None
+) -> Iterator[tuple[Callable[..., Tensor], slice]]:
+    """Which kernel takes which rows.  Inside somebody else's graph it is traced as it is, in one."""
+    rows = blocks.shape[0]
     if torch.compiler.is_compiling():
-        return kernel, iter([slice(0, blocks.shape[0])])
+        return iter([(kernel, slice(0, rows))])
     if compiled is None:
         compiled = blocks.numel() >= COMPILE_FROM and _has_compiler(blocks.device.type)
-    if compiled:
-        return _compiled(kernel), iter([slice(0, blocks.shape[0])])
-    return kernel, _chunks(blocks)
+    size = _COMPILED_CHUNK // BLOCK
+    done = rows // size * size if compiled else 0
+    fast = ((_compiled(kernel), slice(start, start + size)) for start in range(0, done, size))
+    return itertools.chain(fast, ((kernel, part) for part in _chunks(blocks, done)))
 
 
 @functools.cache
-def _compiled(kernel: Callable[..., Tensor]) -> Any:
-    return torch.compile(kernel, dynamic=True, fullgraph=True)
+def _compiled(kernel: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """For pieces of one size: a kernel that does not know its length takes nearly twice as long."""
+    compiled: Callable[..., Tensor] = torch.compile(kernel, dynamic=False, fullgraph=True)
+    return compiled
 
 
 @functools.cache
@@ -220,9 +226,9 @@ def _has_compiler(device_type: str) -> bool:
     return device_type != "cpu" or shutil.which("g++") is not None or shutil.which("clang++") is not None
 
 
-def _chunks(blocks: Tensor) -> Iterator[slice]:
+def _chunks(blocks: Tensor, first: int = 0) -> Iterator[slice]:
     rows = (_CPU_CHUNK if blocks.device.type == "cpu" else _DEVICE_CHUNK) // BLOCK
-    for start in range(0, blocks.shape[0], rows):
+    for start in range(first, blocks.shape[0], rows):
         yield slice(start, start + rows)
 
 
@@ -314,7 +320,7 @@ def _codes(values: Tensor, bytes_: Tensor, *, clamped: bool) -> Tensor:
 def _pack_nibbles(codes: Tensor) -> Tensor:
     """int32 codes [n, 32] to bytes [n, 16], even index in the low nibble.
 
-    A compiler makes one vector loop of the sum, and a slow one of two strided halves; eagerly it is the other way.
+    A compiler makes one vector loop of the sum, and of two strided halves a slow one; eagerly it is the other way.
     """
     if torch.compiler.is_compiling():
         pairs = codes.view(-1, BLOCK // 2, 2)
@@ -324,5 +330,5 @@ def _pack_nibbles(codes: Tensor) -> Tensor:
 
 def _byte_to_pair(device: torch.device) -> Tensor:
     """[256, 2]: the two values of each byte, low nibble first."""
-    nibbles = torch.tensor([*_E2M1, *(-value for value in _E2M1)], dtype=torch.float32, device=device)
+    nibbles = torch.tensor([*E2M1, *(-value for value in E2M1)], dtype=torch.float32, device=device)
     return torch.stack((nibbles.repeat(16), nibbles.repeat_interleave(16)), dim=1)
