@@ -22,8 +22,7 @@ import psutil
 import pytest
 
 from tests.integration import slurm_cluster
-from tests.integration.test_modes import ROOT, SMALL, assert_same_run, numbers
-from train.checkpoint import newest
+from tests.integration.test_modes import ROOT, SMALL, assert_same_run, numbers, run
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
@@ -106,17 +105,27 @@ def finish(job: str, run_dir: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def straight(folder: Path) -> Path:
-    """A two-node run that nothing disturbed; looked at while it runs."""
-    job, run_dir = submit(folder, "straight", f"stage.rl.steps={STEPS}")
-    wait_until(lambda: rl_steps(run_dir) >= 1, run_dir, "policy-gradient step", START_SECONDS)
+    """What the jobs below have to come to: a run on this machine, without Slurm, that nothing disturbed."""
+    options = (*SMALL, "tracking.wandb=disabled", f"runs_dir={folder}", "name=straight", f"stage.rl.steps={STEPS}")
+    run("train", *options)
+    return folder / "straight"
+
+
+@pytest.fixture(scope="module")
+def signalled(folder: Path) -> Path:
+    """A run over two nodes that was looked at, asked to stop, requeued, and went on to its end."""
+    job, run_dir = submit(folder, "signalled", f"stage.rl.steps={STEPS}")
+    wait_until(lambda: (run_dir / "metrics.jsonl").exists(), run_dir, "first step", START_SECONDS)
     seen = {
         "trainers": [name for name in names_of(job) if name.startswith("ray::TrainerActor")],
         "listeners": listeners(job),
         "scratch": sorted(str(path) for path in Path("/tmp").glob(f"jointrl-{job}-*")),
     }
-    (run_dir / "seen.json").write_text(json.dumps(seen))
+    wait_until(lambda: rl_steps(run_dir) >= 1, run_dir, "policy-gradient step", START_SECONDS)
+    subprocess.run(["scancel", "--batch", "--signal=USR1", job], check=True)
+    wait_until(lambda: "requeued" in events(run_dir), run_dir, "requeue", END_SECONDS)
     said = finish(job, run_dir)
-    assert (said["JobState"], said["ExitCode"]) == ("COMPLETED", "0:0"), logs_of(run_dir)
+    (run_dir / "seen.json").write_text(json.dumps(seen | {"said": said}))
     return run_dir
 
 
@@ -137,39 +146,36 @@ def listeners(job: str) -> list[str]:
     return sorted(found)
 
 
-def test_a_run_over_two_nodes(straight: Path) -> None:
-    assert events(straight) == ["submitted", "started", "ready", "ended"]
-    assert numbers(straight)[-1]["step"] == 20 + STEPS and newest(straight).path.name == f"step-{20 + STEPS:06d}"
-    script = (straight / "slurm" / "job.sbatch").read_text()
+def test_signalled_requeued_resumed_is_the_run_that_nothing_disturbed(straight: Path, signalled: Path) -> None:
+    said = json.loads((signalled / "seen.json").read_text())["said"]
+    assert (said["JobState"], said["ExitCode"], said["Restarts"]) == ("COMPLETED", "0:0", "1"), logs_of(signalled)
+    first = ["submitted", "started", "ready", "signalled", "requeued"]
+    assert events(signalled) == [*first, "started", "ready", "resumed", "ended"]
+    assert_same_run(straight, signalled)
+
+
+def test_a_run_over_two_nodes(signalled: Path) -> None:
+    script = (signalled / "slurm" / "job.sbatch").read_text()
     assert "#SBATCH --nodes=2" in script and "set -euo pipefail" in script
-    # One trainer rank a node, each under the Ray of its own node.
-    nodes = [path.name for path in sorted(straight.glob("slurm/*.0/node-*")) if list(path.glob("worker-*"))]
-    assert nodes == ["node-0", "node-1"]
+    # One trainer rank a node, each under the Ray of its own node, in both allocations.
+    for restart in (0, 1):
+        nodes = sorted(signalled.glob(f"slurm/*.{restart}/node-*"))
+        assert [path.name for path in nodes if list(path.glob("worker-*"))] == ["node-0", "node-1"]
 
 
-def test_nothing_of_a_job_is_for_others(straight: Path) -> None:
-    seen = json.loads((straight / "seen.json").read_text())
+def test_nothing_of_a_job_is_for_others(signalled: Path) -> None:
+    seen = json.loads((signalled / "seen.json").read_text())
     assert len(seen["trainers"]) == 2 and len(seen["scratch"]) == 2
     assert seen["listeners"] == ["127.0.0.1"]
     assert all(len(path) < 60 for path in seen["scratch"])
-    (meeting,) = (path for path in straight.glob("slurm/*.0") if path.is_dir())
-    token = meeting / "token"
-    assert stat.S_IMODE(token.stat().st_mode) == 0o600 and stat.S_IMODE(meeting.stat().st_mode) == 0o700
-    secret = token.read_text()
-    for path in straight.glob("slurm/*.*"):
-        assert path.is_dir() or secret not in path.read_text(), f"{path} holds the token"
-
-
-def test_signalled_requeued_resumed_is_the_run_that_nothing_disturbed(folder: Path, straight: Path) -> None:
-    job, run_dir = submit(folder, "signalled", f"stage.rl.steps={STEPS}")
-    wait_until(lambda: rl_steps(run_dir) >= 1, run_dir, "policy-gradient step", START_SECONDS)
-    subprocess.run(["scancel", "--batch", "--signal=USR1", job], check=True)
-    wait_until(lambda: "requeued" in events(run_dir), run_dir, "requeue", END_SECONDS)
-    said = finish(job, run_dir)
-    assert (said["JobState"], said["ExitCode"], said["Restarts"]) == ("COMPLETED", "0:0", "1"), logs_of(run_dir)
-    first = ["submitted", "started", "ready", "signalled", "requeued"]
-    assert events(run_dir) == [*first, "started", "ready", "resumed", "ended"]
-    assert_same_run(straight, run_dir)
+    meetings = [path for path in signalled.glob("slurm/*.[01]") if path.is_dir()]
+    assert len(meetings) == 2
+    for meeting in meetings:
+        token = meeting / "token"
+        assert stat.S_IMODE(token.stat().st_mode) == 0o600 and stat.S_IMODE(meeting.stat().st_mode) == 0o700
+        secret = token.read_text()
+        for path in signalled.glob("slurm/*.*"):
+            assert path.is_dir() or secret not in path.read_text(), f"{path} holds the token"
 
 
 @pytest.mark.parametrize("moment", ["starting", pytest.param("training", marks=pytest.mark.long)])

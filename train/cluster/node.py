@@ -66,6 +66,11 @@ class Share:
         return self.number == 0
 
     @property
+    def kept_caches(self) -> Path:
+        """Kernels that an earlier allocation of this run compiled on its node of this number: half a minute's work."""
+        return self.run_dir / "slurm" / "cache" / f"node-{self.number}"
+
+    @property
     def interface(self) -> str:
         return self.config.cluster.interface or LOOPBACK
 
@@ -124,6 +129,8 @@ def prepare(share: Share) -> None:
     for old in Path("/tmp").glob(f"jointrl-{share.job}-*-{share.number}-{_mark(share.run_dir)}"):
         shutil.rmtree(old, ignore_errors=True)  # of an allocation of this job that was killed
     share.scratch.mkdir(mode=0o700)
+    if share.kept_caches.is_dir():
+        shutil.copytree(share.kept_caches, share.scratch / "cache")
     share.address = address_of(share.interface)
     caches = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCH_EXTENSIONS_DIR", "VLLM_CACHE_ROOT")
     os.environ |= environment(share.interface, share.address, share.scratch)
@@ -278,6 +285,10 @@ def leave(share: Share) -> None:
         if path.is_file() and path.stat().st_size:
             logs.mkdir(exist_ok=True)
             shutil.copy(path, logs / path.name)
+    if (share.scratch / "cache").is_dir() and not share.terminated and not share.kept_caches.exists():
+        # Headers are hundreds of megabytes, and of no use once the kernels are compiled.
+        ignored = shutil.ignore_patterns("precompiled_headers")
+        shutil.copytree(share.scratch / "cache", share.kept_caches, ignore=ignored)
     shutil.rmtree(share.scratch, ignore_errors=True)
 
 
