@@ -15,13 +15,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from envs.domain import Domain, Draft, rng_for
+from envs.identity import code_id
 from envs.types import Message, Status, Task, Trajectory
 from rewards.score import Score, scored, unscored
 
 PROJECT = "jointrl"
 LICENCE = "Apache-2.0"
-EXACT = "exact-text@1"
-
 Ask = Callable[[random.Random], tuple[str, str]]
 
 
@@ -30,7 +29,6 @@ def question_domain(
     ask: Ask,
     *,
     knobs: Mapping[str, Any],
-    version: int = 1,
 ) -> Domain:
     """A single-turn domain from `ask(rng) -> (question, answer)`.
 
@@ -47,8 +45,8 @@ def question_domain(
         generate=generate,
         score=exact_score,
         gold=reference_gold,
-        generator_id=f"{name}@{version}",
-        verifier_id=EXACT,
+        generator_id=code_id(ask),
+        verifier_id=code_id(exact_score),
         source=PROJECT,
         licence=LICENCE,
         knobs=dict(knobs),

@@ -44,6 +44,7 @@ from envs.families.reasoning_gym_tables import (
     SCORER_LIMITS,
     TASK_LIMITS,
 )
+from envs.identity import code_id
 from envs.questions import final_answer
 from envs.sandbox import SandboxDown, SandboxError, SandboxFailed, SandboxTimeout
 from envs.types import Message, Status, Task, Trajectory
@@ -200,8 +201,8 @@ def make(dataset: str, level: str = "medium", *, name: str = "", seed: int | Non
         generate=generate,
         score=lambda task, trajectory: _score(source, rule, task, trajectory),
         gold=lambda task, messages: Message.of("assistant", f"<answer>{task.reference}</answer>"),
-        generator_id=f"reasoning-gym-0.1.25/{dataset}{suffix}@1",
-        verifier_id=f"reasoning-gym-{rule}@1",
+        generator_id=code_id(f"reasoning-gym-0.1.25/{dataset}"),
+        verifier_id=code_id(_score, f"reasoning-gym-0.1.25/{rule}"),
         source=SOURCE,
         licence="Apache-2.0",
         knobs={"level": level, "seed": seed, **settings},

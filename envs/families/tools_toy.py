@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from envs.domain import Domain, Draft, Family, ToolSpec, rng_for
-from envs.questions import EXACT, LICENCE, PROJECT, exact_score, final_answer
+from envs.identity import code_id
+from envs.questions import LICENCE, PROJECT, exact_score, final_answer
 from envs.tools import ToolEnvironment, ToolError, check_arguments, make_tool_call
 from envs.types import Message, Status, Task, Trajectory
 from rewards.score import Score, scored
@@ -118,8 +119,8 @@ def make_calculator(name: str = "tools/calculator", *, low: int = 10, high: int 
         environment=lambda task: ToolEnvironment(task, (CALCULATOR,), {"calc": _calc}),
         tools=(CALCULATOR,),
         max_turns=4,
-        generator_id=f"{name}@1",
-        verifier_id=EXACT,
+        generator_id=code_id(generate, _calc),
+        verifier_id=code_id(exact_score),
         source=PROJECT,
         licence=LICENCE,
         knobs={"low": low, "high": high, "operators": operators},
@@ -183,8 +184,8 @@ def make_store(
         environment=_store_environment,
         tools=(GET, SET),
         max_turns=6,
-        generator_id=f"{name}@1",
-        verifier_id="store-replay@1",
+        generator_id=code_id(generate, _store_environment),
+        verifier_id=code_id(_store_score),
         source=PROJECT,
         licence=LICENCE,
         knobs={"keys": keys, "key_size": key_size, "copies": copies, "digits": digits},

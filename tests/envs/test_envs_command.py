@@ -20,8 +20,8 @@ def test_list_as_json_and_as_a_table(capsys: pytest.CaptureFixture[str]) -> None
         "family": "tools",
         "turns": 4,
         "tools": ["calc"],
-        "generator": "tools/calculator@1",
-        "verifier": "exact-text@1",
+        "generator": all_domains()["tools/calculator-easy"].generator_id,  # a level makes no other domain
+        "verifier": all_domains()["math/add"].verifier_id,
         "licence": "Apache-2.0",
         "source": "jointrl",
         "tiers": ["low", "high", "max"],
