@@ -75,6 +75,6 @@ def _whole_shard(saved: Checkpoint) -> Any:
     from train.launch import stored
     from train.weights import formats, publish
 
-    tensors = formats.serve_all(saved.masters, saved.run["format"])
+    tensors = formats.serve_all(saved.masters, saved.run["format"], saved.quantiser())
     shard = publish.make_shard(tensors, version=saved.run["version"], rank=0, num_ranks=1, expected=set(tensors))
     return stored(shard)

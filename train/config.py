@@ -12,6 +12,7 @@ from train.config_checks import not_negative, one_of, positive, unread
 
 STAGE_KINDS = ("sft", "rl")
 MODES = ("run", "rollout_only", "train_only")
+SCALE_RULES = ("even", "floor", "rceil")
 SERVE_FORMATS = ("auto", "mxfp4", "bf16")
 DTYPES = ("float32", "bfloat16")
 SCHEDULES = ("constant", "linear", "cosine")
@@ -131,14 +132,33 @@ class QuantConfig:
 
     `experts`: mxfp4 or none.  `trainer`: whether the trainer computes on the quantised values (off only as a negative
     control).  `serve`: the engine's format; `auto` is mxfp4 where a kernel exists, else the same values in bf16.
+    `rule`, `start_step`, `freeze_scales`, `average`: see `train.policy.qat.QatOptions`.  `report_every`: optimiser steps
+    between two rows of flips, clipped and zeroed shares and drift of scales by layer (0: never).
     """
 
     experts: str
     trainer: bool
     serve: str
+    rule: str
+    start_step: int
+    freeze_scales: bool
+    average: float
+    report_every: int
 
     def __post_init__(self) -> None:
         one_of("quant.experts", self.experts, ("mxfp4", "none"))
+        if self.experts == "none":
+            if self.rule:
+                raise ValueError(f"quant.rule={self.rule} is not read with quant.experts=none; write quant=none")
+            options = ("start_step", "freeze_scales", "average", "report_every")
+            unread("quant.experts=none", "quant", self, *options)
+        else:
+            one_of("quant.rule", self.rule, SCALE_RULES)
+        not_negative("quant.", self, "start_step", "average", "report_every")
+        if self.average >= 1:
+            raise ValueError(f"quant.average={self.average} is the decay of a running mean: below 1, or 0 for none")
+        if not self.trainer:
+            unread("quant.trainer=False", "quant", self, "start_step", "average")
         one_of("quant.serve", self.serve, SERVE_FORMATS)
         if self.experts == "none" and self.serve == "mxfp4":
             raise ValueError("quant.serve=mxfp4 needs quant.experts=mxfp4")
@@ -353,6 +373,7 @@ class Config:
             one_of("export", export, ("mxfp4", "bf16"))
         self._check_tiers()
         self._check_experts()
+        self._check_quantisation_start()
 
     def _check_tiers(self) -> None:
         asked = {tier: f"mix.tiers.{tier}={weight:g}" for tier, weight in self.mix.tiers.items()}
@@ -365,6 +386,17 @@ class Config:
                     f"tiers.{name}.turn_tokens={tier_config.turn_tokens} does not fit "
                     f"model.context={self.model.context}"
                 )
+
+    def _check_quantisation_start(self) -> None:
+        """Engines serve MXFP4 from the first rollout: trained on anything else, rollouts are of another policy."""
+        before = 0
+        for name, stage in sorted(self.stage.items(), key=lambda item: item[1].order):
+            if stage.kind == "rl" and self.quant.start_step > before:
+                raise ValueError(
+                    f"quant.start_step={self.quant.start_step} is later than the start of stage.{name} (kind=rl, after "
+                    f"{before} supervised steps), whose rollouts are of quantised weights; choose {before} or less"
+                )
+            before += stage.steps
 
     def _check_experts(self) -> None:
         """What can be known of experts before the model is built (a loaded model's config is checked at launch)."""

@@ -47,9 +47,10 @@ def export(run_dir: Path, format: str, out: Path) -> Path:
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
     _copy_side_files(run_dir, scratch, format)
-    tensors = formats.serve_all(saved.masters, "mxfp4" if format == "mxfp4" else saved.run["format"])
+    quantiser = saved.quantiser()
+    tensors = formats.serve_all(saved.masters, "mxfp4" if format == "mxfp4" else saved.run["format"], quantiser)
     served = tensors if format == "mxfp4" else formats.decode(tensors)
-    save_file(served, scratch / WEIGHTS, metadata={"format": "pt"})
+    save_file(served, scratch / WEIGHTS, metadata={"format": "pt", "scale_rule": quantiser.options.rule})
     (scratch / "README.md").write_text(_model_card(saved, format, served))
     _write_manifest(scratch, saved, format)
     shutil.rmtree(out, ignore_errors=True)
@@ -111,7 +112,7 @@ def _published(saved: Checkpoint, format: str) -> dict[str, str]:
     published: dict[str, str] = saved.run["published"]
     if format == saved.run["format"]:
         return published
-    tensors = formats.serve_all(saved.masters, saved.run["format"])
+    tensors = formats.serve_all(saved.masters, saved.run["format"], saved.quantiser())
     again = {name: tensor_digest(tensor) for name, tensor in tensors.items()}
     if version_checksum(again) != version_checksum(published):
         # The checkpoint's masters do not give the published bytes: let every tensor be reported as differing.
@@ -166,7 +167,7 @@ def _write_manifest(folder: Path, saved: Checkpoint, format: str) -> None:
         "format": format,
         "version": saved.run["version"],
         "checkpoint": saved.path.name,
-        "scale_rule": "even",
+        "scale_rule": saved.quantiser().options.rule,
         "files": files,
     }
     write_json_atomic(folder / MANIFEST, document)
@@ -178,8 +179,9 @@ def _file_digest(path: Path) -> str:
 
 def _model_card(saved: Checkpoint, format: str, tensors: Mapping[str, Tensor]) -> str:
     size = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+    rule = saved.quantiser().options.rule
     what = {
-        "mxfp4": "Routed experts in MXFP4 (blocks of 32, scale rule `even`), everything else in bf16.",
+        "mxfp4": f"Routed experts in MXFP4 (blocks of 32, scale rule `{rule}`), everything else in bf16.",
         "bf16": "All weights in bf16; routed experts hold the decoded MXFP4 values where they were trained so.",
     }[format]
     return (

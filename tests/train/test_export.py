@@ -47,7 +47,7 @@ def run_dir(tmp_path: Path) -> Path:
         tmp_path,
         7,
         masters(),
-        run={"version": 7, "format": "mxfp4", "published": published, "engine": {}},
+        run={"version": 7, "adam_step": 7, "format": "mxfp4", "published": published, "engine": {}},
         canary={"tokens": []},
         config={"name": "test", "checkpoint": {"canary_tokens": 1}, "fidelity": {"alarm": 0.012}},
         keep=1,

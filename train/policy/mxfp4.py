@@ -36,7 +36,7 @@ BLOCK = 32
 RULES = {"even": 1 << 21, "floor": 0, "rceil": (1 << 22) - 1}
 RULE = "even"
 
-_E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 _EXPONENT_MASK = 0x7F800000
 _ONE_BITS = 0x3F800000
 # The bits of 2^-129: at or below this amax every code is zero even under the smallest scale, 2^-127.
@@ -324,5 +324,5 @@ def _pack_nibbles(codes: Tensor) -> Tensor:
 
 def _byte_to_pair(device: torch.device) -> Tensor:
     """[256, 2]: the two values of each byte, low nibble first."""
-    nibbles = torch.tensor([*_E2M1, *(-value for value in _E2M1)], dtype=torch.float32, device=device)
+    nibbles = torch.tensor([*E2M1, *(-value for value in E2M1)], dtype=torch.float32, device=device)
     return torch.stack((nibbles.repeat(16), nibbles.repeat_interleave(16)), dim=1)

@@ -12,13 +12,16 @@ and Hugging Face load.  Pure; used by `train.policy.policy` (shards), `train.wei
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import safe_open
 from torch import Tensor
 
 from train.policy import mxfp4
+from train.policy.qat import QatOptions, QuantisedWeights
 
 EXPERT_PROJECTIONS = {"w1": "gate_proj", "w3": "up_proj", "w2": "down_proj"}
 SCALE_SUFFIX = "_scale"
@@ -50,25 +53,35 @@ def expert_name(trainer_name: str, expert: int) -> str:
     return f"{match['layer']}.experts.{expert}.{EXPERT_PROJECTIONS[match['weight']]}.weight"
 
 
-def serve_experts(trainer_name: str, local: Tensor, first_expert: int, format: str) -> dict[str, Tensor]:
-    """This rank's experts [E/ep, out, in] in serving format; `mxfp4` bytes come from the one quantiser."""
+def serve_experts(
+    trainer_name: str, local: Tensor, first_expert: int, format: str, quantiser: QuantisedWeights | None = None
+) -> dict[str, Tensor]:
+    """This rank's experts [E/ep, out, in] in serving format; `mxfp4` bytes come from the one quantiser.
+
+    quantiser: the rule and state that the trainer computes with (default: rule "even", no state).
+    """
+    quantiser = quantiser or QuantisedWeights(QatOptions())
     out: dict[str, Tensor] = {}
-    for offset, weight in enumerate(local):
+    values, scales = (local, None) if format == "bf16" else quantiser.served(trainer_name, local)
+    for offset, weight in enumerate(values):
         name = expert_name(trainer_name, first_expert + offset)
         if format == "bf16":
             out[name] = weight.to(torch.bfloat16)
             continue
-        packed = mxfp4.quantise(weight, name=name)
+        own = None if scales is None else scales[offset]
+        packed = mxfp4.quantise(weight, name=name, rule=quantiser.options.rule, scales=own)
         out[name], out[name + SCALE_SUFFIX] = packed.codes, packed.scales
     return out
 
 
-def serve_all(masters: Mapping[str, Tensor], format: str) -> dict[str, Tensor]:
+def serve_all(
+    masters: Mapping[str, Tensor], format: str, quantiser: QuantisedWeights | None = None
+) -> dict[str, Tensor]:
     """A whole policy in serving format from its masters by trainer name (as a checkpoint holds them)."""
     out: dict[str, Tensor] = {}
     for name, master in masters.items():
         if is_expert(name):
-            out |= serve_experts(name, master, 0, format)
+            out |= serve_experts(name, master, 0, format, quantiser)
         else:
             out[dense_name(name)] = master.to(torch.bfloat16)
     return out
@@ -83,6 +96,32 @@ def decode(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         scales = tensors.get(name + SCALE_SUFFIX)
         out[name] = tensor if scales is None else mxfp4.dequantise(mxfp4.Packed(tensor, scales), torch.bfloat16)
     return out
+
+
+def split_quantiser_state(
+    tensors: Mapping[str, Tensor], kinds: Collection[str]
+) -> tuple[dict[str, dict[str, Tensor]], dict[str, Tensor]]:
+    """A checkpoint's `<expert>.<kind>` as name -> kind -> tensor, and everything else."""
+    own: dict[str, dict[str, Tensor]] = {}
+    rest: dict[str, Tensor] = {}
+    for key, tensor in tensors.items():
+        name, _, kind = key.rpartition(".")
+        if kind in kinds and is_expert(name):
+            own.setdefault(name, {})[kind] = tensor
+        else:
+            rest[key] = tensor
+    return own, rest
+
+
+def stack_scales(path: Path, trainer_names: Iterable[str], num_experts: int) -> dict[str, Tensor]:
+    """Scales [experts, out, in/32] by trainer name, out of a file that holds them by serving name."""
+    with safe_open(path, "pt") as file:
+        return {
+            name: torch.stack(
+                [file.get_tensor(expert_name(name, expert) + SCALE_SUFFIX) for expert in range(num_experts)]
+            )
+            for name in trainer_names
+        }
 
 
 def expected_names(trainer_names: Mapping[str, int], format: str) -> set[str]:
