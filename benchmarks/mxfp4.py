@@ -18,7 +18,7 @@ from torch import Tensor
 from train.policy.mxfp4 import fake_quantise, quantise
 
 LIMIT = 3.5
-REPEATS = 9
+REPEATS = 5
 
 
 def seconds(work: Callable[[], object]) -> float:

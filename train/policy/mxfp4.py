@@ -42,7 +42,7 @@ _ONE_BITS = 0x3F800000
 # The bits of 2^-129: at or below this amax every code is zero even under the smallest scale, 2^-127.
 _LARGEST_ZERO_BITS = 1 << 20
 # 6 * 2^(253 - 127) is beyond fp32 and bf16.
-_LARGEST_SCALE = 252
+LARGEST_SCALE = 252
 # Elements handled at a time: on a CPU all temporaries stay in the cache, elsewhere the peak memory is bounded.
 _CPU_CHUNK = 1 << 18
 _DEVICE_CHUNK = 1 << 26
@@ -190,12 +190,12 @@ def _check(weight: Tensor, name: str, rule: str, scales: Tensor | None) -> None:
         return
     if scales.dtype != torch.uint8 or scales.shape != (*weight.shape[:-1], weight.shape[-1] // BLOCK):
         raise ValueError(f"{name}: {list(weight.shape)} has no scales {scales.dtype} {list(scales.shape)}")
-    if scales.numel() and int(scales.max()) > _LARGEST_SCALE:
+    if scales.numel() and int(scales.max()) > LARGEST_SCALE:
         raise ValueError(f"{name}: has the scale byte {int(scales.max())}, a NaN or beyond the range of bf16")
 
 
 def _check_range(bytes_: Tensor, name: str) -> None:
-    if bytes_.numel() and int(bytes_.max()) > _LARGEST_SCALE:
+    if bytes_.numel() and int(bytes_.max()) > LARGEST_SCALE:
         raise ValueError(f"{name}: has a value that is NaN, infinite, or beyond the range of MXFP4 in bf16 (3e38)")
 
 

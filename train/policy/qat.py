@@ -152,4 +152,6 @@ def nearest_to_average(weight: Tensor, average: Tensor, scales: Tensor) -> Tenso
     upper = torch.bucketize(scaled, grid)  # grid[upper - 1] < scaled <= grid[upper]
     high = grid[upper]
     low = torch.where(high == scaled, high, grid[(upper - 1).clamp_(min=0)])
-    return mxfp4.fake_quantise((average / unit).clamp(low, high) * unit, scales=scales)
+    values = mxfp4.fake_quantise((average / unit).clamp(low, high) * unit, scales=scales)
+    # Zeros keep the weight's sign, as they do without a mean: a checkpoint's own bytes come back.
+    return torch.where(values == 0, torch.copysign(values, weight.float()), values)

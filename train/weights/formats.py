@@ -114,14 +114,21 @@ def split_quantiser_state(
 
 
 def stack_scales(path: Path, trainer_names: Iterable[str], num_experts: int) -> dict[str, Tensor]:
-    """Scales [experts, out, in/32] by trainer name, out of a file that holds them by serving name."""
+    """Scales [experts, out, in/32] by trainer name, out of a file that holds them by serving name.
+
+    Weights that the checkpoint held in bf16 are left out.  Raises ValueError where it quantised only some experts.
+    """
+    out: dict[str, Tensor] = {}
     with safe_open(path, "pt") as file:
-        return {
-            name: torch.stack(
-                [file.get_tensor(expert_name(name, expert) + SCALE_SUFFIX) for expert in range(num_experts)]
-            )
-            for name in trainer_names
-        }
+        stored = set(file.keys())
+        for name in trainer_names:
+            wanted = [expert_name(name, expert) + SCALE_SUFFIX for expert in range(num_experts)]
+            absent = [item for item in wanted if item not in stored]
+            if len(absent) < len(wanted):
+                if absent:
+                    raise ValueError(f"{path} has scales for some experts of {name} and none for {absent[0]}")
+                out[name] = torch.stack([file.get_tensor(item) for item in wanted])
+    return out
 
 
 def expected_names(trainer_names: Mapping[str, int], format: str) -> set[str]:
