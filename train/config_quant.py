@@ -16,8 +16,8 @@ class QuantConfig:
 
     `experts`: mxfp4 or none.  `trainer`: whether the trainer computes on the quantised values (off only as a negative
     control).  `serve`: the engine's format; `auto` is mxfp4 where a kernel exists, else the same values in bf16.
-    `rule`, `start_step`, `freeze_scales`, `average`: see `train.policy.qat.QatOptions`.  `report_every`: optimiser steps
-    between two rows of flips, clipped and zeroed shares and drift of scales by layer (0: never).
+    `rule`, `start_step`, `freeze_scales`, `average`: see `train.policy.qat.QatOptions`.  `report_every`: optimiser
+    steps between two rows of flips, clipped and zeroed shares and drift of scales by layer (0: never).
     """
 
     experts: str

@@ -205,7 +205,12 @@ def test_it_can_be_traced_whole(rule: str) -> None:
 def test_small_tensors_are_never_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """A compilation takes longer than all quantisation of a toy run."""
     called: list[object] = []
-    monkeypatch.setattr(mxfp4, "_compiled", lambda kernel: called.append(kernel) or kernel)
+
+    def compiled(kernel: object) -> object:
+        called.append(kernel)
+        return kernel
+
+    monkeypatch.setattr(mxfp4, "_compiled", compiled)
     weight = torch.ones(64, BLOCK)
     fake_quantise(weight)
     assert not called and mxfp4.COMPILE_FROM >= 1 << 24

@@ -151,5 +151,5 @@ def test_a_damaged_checkpoint_is_refused_by_name(
 
 def test_another_quantisation_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"quantization_config": {"quant_method": "awq"}}))
-    with pytest.raises(ValueError, match="quantised .awq.*bf16 weights in model.path"):
+    with pytest.raises(ValueError, match=r"quantised .awq.*bf16 weights in model\.path"):
         packed_format(tmp_path)

@@ -126,9 +126,7 @@ class ExpertQuantiser(QuantisedWeights):
 
         def forward(self: Any, x: Tensor, num_tokens_per_expert: Tensor) -> Tensor:
             run = ep_experts._run_experts_grouped_mm if self.use_grouped_mm else ep_experts._run_experts_for_loop
-            w1, w2, w3 = (
-                quantiser.forward(f"{prefix}.{name}", getattr(self, name)) for name in ("w1", "w2", "w3")
-            )
+            w1, w2, w3 = (quantiser.forward(f"{prefix}.{name}", getattr(self, name)) for name in ("w1", "w2", "w3"))
             activation = (self.activation, self.activation_alpha, self.activation_limit)
             return run(w1, w2, w3, x, num_tokens_per_expert, *activation)
 

@@ -13,7 +13,7 @@ Scale rules, e = floor(log2 amax) - 2 + [mantissa(amax) passes a bound]; decodin
 
     even   [m >= 1.75]   amax / 2^e in [3.5, 7) rounds to 4 or 6, never beyond: no clamp.  compressed-tensors, AMD Quark
     floor  [never]       amax / 2^e in [4, 8), clamped to 6.  OCP Microscaling 1.0
-    rceil  [m > 1.5]     e = ceil(log2(amax / 6)), amax / 2^e in (3, 6], never clipped.  Tools of gpt-oss (triton_kernels)
+    rceil  [m > 1.5]     e = ceil(log2(amax / 6)), amax / 2^e in (3, 6], no clipping.  gpt-oss tools (triton_kernels)
 
 Quantising a second time changes nothing with `even` and `floor`; with `rceil` it may change bytes, never values.
 
@@ -314,7 +314,7 @@ def _codes(values: Tensor, bytes_: Tensor, *, clamped: bool) -> Tensor:
 def _pack_nibbles(codes: Tensor) -> Tensor:
     """int32 codes [n, 32] to bytes [n, 16], even index in the low nibble.
 
-    A compiler makes one vector loop of the sum, and of two strided halves a slow one; eagerly it is the other way round.
+    A compiler makes one vector loop of the sum, and of two strided halves a slow one; eagerly it is the other way.
     """
     if torch.compiler.is_compiling():
         pairs = codes.view(-1, BLOCK // 2, 2)

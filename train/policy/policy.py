@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,7 @@ class PolicySettings:
     weight_decay: float
     init_file: str
     num_threads: int
-    qat: QatOptions = QatOptions()
+    qat: QatOptions = field(default_factory=QatOptions)
     quant_report_every: int = 0
     source_scales: str = ""
 

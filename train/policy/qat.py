@@ -128,9 +128,7 @@ class QuantisedWeights:
         if name not in frozen:
             source = self.state["source_scales"].get(name)
             rule = mxfp4.quantise(weight, name, rule=self.options.rule).scales
-            frozen[name] = (
-                rule if source is None else mxfp4.kept_scales(weight, source, name, rule=self.options.rule)
-            )
+            frozen[name] = rule if source is None else mxfp4.kept_scales(weight, source, name, rule=self.options.rule)
         return frozen[name]
 
     def _average(self, name: str, weight: Tensor) -> Tensor:
