@@ -232,7 +232,7 @@ def make_trainers(config: Config, model_dir: Path, rendezvous: Path) -> TrainerG
             average=config.quant.average,
         ),
         quant_report_every=config.quant.report_every,
-        source_scales=str(scales) if scales.exists() else "",
+        source_scales=str(scales) if config.quant.experts == "mxfp4" and scales.exists() else "",
     )
     options = {
         "num_cpus": trainer.cpus,

@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from train.metrics import quantisation
 from train.policy import mxfp4, qat
+from train.policy.model import check_expert_names
 from train.policy.qat import QatOptions, QuantisedWeights, nearest_to_average
 
 NAME = "model.layers.0.mlp.experts.w1"
@@ -160,3 +162,31 @@ def test_the_counts_by_hand() -> None:
     weight[0, 3], weight[0, 32] = 2.6, 16.0  # 2 -> 3, and a scale four times as large
     found = quantiser.counts(NAME, weight)
     assert found == {"weights": 64, "flipped": 2, "clipped": 1, "zeroed": 2, "blocks": 2, "scale_drift": 2}
+
+
+def test_the_series_by_layer() -> None:
+    layer = "model.layers.0.mlp.experts"
+    counts = {"weights": 200.0, "flipped": 4.0, "clipped": 2.0, "zeroed": 20.0, "blocks": 5.0, "scale_drift": 10.0}
+    totals = {f"quant/{name}/{layer}": value for name, value in counts.items()} | {"loss": 1.0}
+    assert quantisation(totals) == {
+        "quant_flipped": {layer: 0.02},
+        "quant_clipped": {layer: 0.01},
+        "quant_zeroed": {layer: 0.1},
+        "quant_scale_drift": {layer: 2.0},
+    }
+    assert quantisation({"loss": 1.0}) == {}
+
+
+def test_trained_and_served_experts_are_one_list() -> None:
+    """A module that computes on MXFP4 and is served in bf16, or the other way round, is refused by name."""
+    model = torch.nn.Module()
+    model.mlp = torch.nn.Module()
+    model.mlp.experts = torch.nn.ParameterDict({name: torch.zeros(1) for name in ("w1", "w2", "w3")})
+    holder = torch.nn.Module()
+    holder.layer = model
+    names = [name for name, _ in holder.named_parameters()]
+    check_expert_names(holder, ["layer.mlp.experts"], ["w1", "w2", "w3"])
+    assert [name for name, _ in holder.named_parameters()] == names
+    for modules, weights in ([], ["w1"]), (["layer.mlp.experts"], ["w1", "w2"]), (["layer.moe"], ["w1", "w2", "w3"]):
+        with pytest.raises(ValueError, match=r"differ: \['layer\.mlp\.experts\.w"):
+            check_expert_names(holder, modules, weights)

@@ -13,6 +13,8 @@ from compressed_tensors.compressors.nvfp4.helpers import unpack_fp4_from_uint8
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from train.compose import compose_run
+from train.launch import prepare_model
 from train.policy import mxfp4
 from train.policy.qat import QatOptions, QuantisedWeights
 from train.weights import formats
@@ -153,3 +155,15 @@ def test_another_quantisation_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"quantization_config": {"quant_method": "awq"}}))
     with pytest.raises(ValueError, match=r"quantised .awq.*bf16 weights in model\.path"):
         packed_format(tmp_path)
+
+
+def test_a_run_prepares_its_model_once(tmp_path: Path) -> None:
+    """A packed folder is decoded into the run's own, which a resumed run finds there; a bf16 one is used as it is."""
+    write(tmp_path / "source", "compressed-tensors")
+    config = compose_run(["model=path", f"model.path={tmp_path / 'source'}"]).config
+    directory = tmp_path / "run" / "model"
+    assert prepare_model(config, directory) == directory
+    (directory / "mark").touch()
+    assert prepare_model(config, directory) == directory and (directory / "mark").exists()
+    plain = compose_run(["model=path", f"model.path={directory}"]).config
+    assert prepare_model(plain, tmp_path / "other") == directory
