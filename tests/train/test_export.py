@@ -129,7 +129,7 @@ def test_the_export_packs_as_the_trainer_did_and_says_so(tmp_path: Path, run_dir
     """Rule and frozen scales come back from the checkpoint; manifest, weights' metadata and card name the rule."""
     options = QatOptions(rule=rule, freeze_scales=True)
     trainer, moved = QuantisedWeights(options), {name: value * 1.3 for name, value in masters().items()}
-    state = {}
+    state: dict[str, Tensor] = {}
     for name, value in masters().items():
         if formats.is_expert(name):
             trainer.forward(name, value)
