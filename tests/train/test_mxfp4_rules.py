@@ -215,12 +215,13 @@ def test_small_tensors_are_never_compiled(monkeypatch: pytest.MonkeyPatch) -> No
     fake_quantise(weight)
     assert not called and mxfp4.COMPILE_FROM >= 1 << 24
     monkeypatch.setattr(mxfp4, "COMPILE_FROM", weight.numel())
+    monkeypatch.setattr(mxfp4, "_COMPILED_CHUNK", weight.numel() // 2)
     monkeypatch.setattr(mxfp4, "_has_compiler", lambda device_type: True)
     fake_quantise(weight)
-    assert called == [mxfp4._fake_into]
+    assert called == [mxfp4._fake_into] * 2
     monkeypatch.setattr(mxfp4, "_has_compiler", lambda device_type: False)
     quantise(weight)
-    assert called == [mxfp4._fake_into]
+    assert called == [mxfp4._fake_into] * 2
 
 
 SCALES = torch.full((1001, 3), 100, dtype=torch.uint8)
@@ -228,8 +229,11 @@ SCALES = torch.full((1001, 3), 100, dtype=torch.uint8)
 
 @pytest.mark.long
 @pytest.mark.parametrize(("rule", "scales"), [("even", None), ("floor", None), ("even", SCALES)])
-def test_the_compiled_kernels_give_the_same_bits(rule: str, scales: Tensor | None) -> None:
+def test_the_compiled_kernels_give_the_same_bits(
+    rule: str, scales: Tensor | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also that a compiled library leaves subnormals alone (linked with fast maths, it would flush them to zero)."""
+    monkeypatch.setattr(mxfp4, "_COMPILED_CHUNK", 1000 * BLOCK)  # three pieces, and the last three rows eagerly
     weight = torch.randn(1001, 96, generator=torch.Generator().manual_seed(9)) * torch.logspace(-42, 37, 1001)[:, None]
     fast, slow = (quantise(weight, rule=rule, scales=scales, compiled=flag) for flag in (True, False))
     assert torch.equal(fast.codes, slow.codes) and torch.equal(fast.scales, slow.scales)

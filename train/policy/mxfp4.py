@@ -17,13 +17,14 @@ Scale rules, e = floor(log2 amax) - 2 + [mantissa(amax) passes a bound]; decodin
 
 Quantising a second time changes nothing with `even` and `floor`; with `rceil` it may change bytes, never values.
 
-The arithmetic is written once.  It runs eagerly in pieces that fit the cache, or as one compiled kernel over tensors so
-large that a compilation of seconds pays; both give the same bits (`benchmarks/mxfp4.py` has the speeds).
+The arithmetic is written once.  It runs eagerly in pieces that fit the cache, or, over tensors so large that
+a compilation of seconds pays, compiled for pieces of one size.  Both give the same bits (`benchmarks/mxfp4.py`).
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import shutil
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -46,6 +47,7 @@ LARGEST_SCALE = 252
 # Elements handled at a time: on a CPU all temporaries stay in the cache, elsewhere the peak memory is bounded.
 _CPU_CHUNK = 1 << 18
 _DEVICE_CHUNK = 1 << 26
+_COMPILED_CHUNK = 1 << 20
 # From so many elements on a kernel is compiled where a compiler exists: seconds once, a few milliseconds saved a call.
 COMPILE_FROM = 1 << 24
 
@@ -75,7 +77,7 @@ def quantise(
     A block whose values all round to zero gets scale byte 127.  Negative values that round to zero keep their sign.
 
     - `rule`: one of `RULES`.  `scales` (uint8 [..., in/32], at most 252): these instead; larger values become 6.
-    - `compiled`: whether by the compiled kernel; by default from `COMPILE_FROM` elements on.
+    - `compiled`: whether by the compiled kernel, as far as whole pieces go; by default from `COMPILE_FROM` elements on.
 
     Raises `ValueError` naming the tensor (`name`) where `in` is not a multiple of 32, or a value is not finite in bf16
     or beyond the range (even: from 1.75 * 2^127 on, rceil: above 1.5 * 2^127).
@@ -86,8 +88,7 @@ def quantise(
     found = torch.empty((*leading, inputs // BLOCK), dtype=torch.uint8, device=weight.device)
     blocks, code_blocks, flat_scales = weight.reshape(-1, BLOCK), codes.view(-1, BLOCK // 2), found.view(-1, 1)
     given = None if scales is None else scales.reshape(-1, 1)
-    kernel, pieces = _plan(_pack_into, blocks, compiled)
-    for rows in pieces:
+    for kernel, rows in _plan(_pack_into, blocks, compiled):
         own = None if given is None else given[rows]
         _check_range(kernel(blocks[rows], code_blocks[rows], flat_scales[rows], own, rule), name)
     return Packed(codes, found)
@@ -135,8 +136,7 @@ def fake_quantise(
     blocks, out_blocks = weight.reshape(-1, BLOCK), out.view(-1, BLOCK)
     in_place = out.data_ptr() == weight.data_ptr()
     given = None if scales is None else scales.reshape(-1, 1)
-    kernel, pieces = _plan(_fake_into, blocks, False if in_place else compiled)
-    for rows in pieces:
+    for kernel, rows in _plan(_fake_into, blocks, False if in_place else compiled):
         _check_range(kernel(blocks[rows], out_blocks[rows], None if given is None else given[rows], rule), name)
     return out
 
@@ -199,20 +199,26 @@ def _check_range(bytes_: Tensor, name: str) -> None:
         raise ValueError(f"{name}: has a value that is NaN, infinite, or beyond the range of MXFP4 in bf16 (3e38)")
 
 
-def _plan(kernel: Callable[..., Tensor], blocks: Tensor, compiled: bool | None) -> tuple[Any, Iterator[slice]]:
-    """The kernel to call and the rows of each call.  Inside somebody else's graph it is traced as it is, in one."""
+def _plan(
+    kernel: Callable[..., Tensor], blocks: Tensor, compiled: bool | None
+) -> Iterator[tuple[Callable[..., Tensor], slice]]:
+    """Which kernel takes which rows.  Inside somebody else's graph it is traced as it is, in one."""
+    rows = blocks.shape[0]
     if torch.compiler.is_compiling():
-        return kernel, iter([slice(0, blocks.shape[0])])
+        return iter([(kernel, slice(0, rows))])
     if compiled is None:
         compiled = blocks.numel() >= COMPILE_FROM and _has_compiler(blocks.device.type)
-    if compiled:
-        return _compiled(kernel), iter([slice(0, blocks.shape[0])])
-    return kernel, _chunks(blocks)
+    size = _COMPILED_CHUNK // BLOCK
+    done = rows // size * size if compiled else 0
+    fast = ((_compiled(kernel), slice(start, start + size)) for start in range(0, done, size))
+    return itertools.chain(fast, ((kernel, part) for part in _chunks(blocks, done)))
 
 
 @functools.cache
-def _compiled(kernel: Callable[..., Tensor]) -> Any:
-    return torch.compile(kernel, dynamic=True, fullgraph=True)
+def _compiled(kernel: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """For pieces of one size: a kernel that does not know its length takes nearly twice as long."""
+    compiled: Callable[..., Tensor] = torch.compile(kernel, dynamic=False, fullgraph=True)
+    return compiled
 
 
 @functools.cache
@@ -220,9 +226,9 @@ def _has_compiler(device_type: str) -> bool:
     return device_type != "cpu" or shutil.which("g++") is not None or shutil.which("clang++") is not None
 
 
-def _chunks(blocks: Tensor) -> Iterator[slice]:
+def _chunks(blocks: Tensor, first: int = 0) -> Iterator[slice]:
     rows = (_CPU_CHUNK if blocks.device.type == "cpu" else _DEVICE_CHUNK) // BLOCK
-    for start in range(0, blocks.shape[0], rows):
+    for start in range(first, blocks.shape[0], rows):
         yield slice(start, start + rows)
 
 
