@@ -69,7 +69,7 @@ class BareTrainer(TrainerActor):
         for group in policy.engine.optimizer.param_groups:
             group["lr"] = 0.0
         policy.engine.step()
-        policy.quantiser.invalidate()
+        policy.quantiser.stepped()
         return time.perf_counter() - began
 
 

@@ -7,12 +7,15 @@ masters and moments by name, every document of state, and the canary that the pr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
+from train.policy.mxfp4 import RULE
+from train.policy.qat import STATE, QatOptions, QuantisedWeights
+from train.weights import formats
 from train.weights.state import find_resume, prune, read_state, step_name, write_state
 
 FOLDER = "checkpoints"
@@ -20,7 +23,10 @@ FOLDER = "checkpoints"
 
 @dataclass(slots=True)
 class Checkpoint:
-    """A read checkpoint.  `masters` and `moments` by trainer name; `run` is the document of the run's state."""
+    """A read checkpoint.  `masters` and `moments` by trainer name; `run` is the document of the run's state.
+
+    `quantiser_state`: `<expert>.<kind>` (`train.policy.qat.STATE`), empty unless an option of `quant` needs it.
+    """
 
     path: Path
     masters: dict[str, Tensor]
@@ -28,10 +34,24 @@ class Checkpoint:
     run: dict[str, Any]
     canary: dict[str, Any]
     config: dict[str, Any]
+    quantiser_state: dict[str, Tensor] = field(default_factory=dict)
 
     @property
     def tensors(self) -> dict[str, Tensor]:
-        return self.masters | self.moments
+        return self.masters | self.moments | self.quantiser_state
+
+    def quantiser(self) -> QuantisedWeights:
+        """The quantiser as it was in the trainer, for all experts.  Checkpoints that name no rule are of "even"."""
+        quant = self.config.get("quant", {})
+        options = QatOptions(
+            rule=quant.get("rule") or RULE,
+            start_step=quant.get("start_step", 0),
+            freeze_scales=quant.get("freeze_scales", False),
+            average=quant.get("average", 0.0),
+        )
+        found = QuantisedWeights(options)
+        found.restore(self.run["adam_step"], formats.split_quantiser_state(self.quantiser_state, STATE)[0])
+        return found
 
 
 def save(
@@ -55,7 +75,8 @@ def load(path: Path) -> Checkpoint:
     """Read and verify one checkpoint.  Raises StorageFailure naming the file that is wrong."""
     tensors, documents = read_state(path)
     moments = {name: tensor for name, tensor in tensors.items() if name.endswith((".exp_avg", ".exp_avg_sq"))}
-    masters = {name: tensor for name, tensor in tensors.items() if name not in moments}
+    _, rest = formats.split_quantiser_state(tensors, STATE)
+    masters = {name: tensor for name, tensor in rest.items() if name not in moments}
     return Checkpoint(
         path=path,
         masters=masters,
@@ -63,6 +84,7 @@ def load(path: Path) -> Checkpoint:
         run=documents["run"],
         canary=documents["canary"],
         config=documents["config"],
+        quantiser_state={name: tensor for name, tensor in tensors.items() if name not in rest},
     )
 
 

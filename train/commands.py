@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from train.checkpoint import Checkpoint, newest
-from train.export import parse, scale_rule
+from train.export import parse
 from train.weights.state import StorageFailure, write_json_atomic
 
 
@@ -75,6 +75,6 @@ def _whole_shard(saved: Checkpoint) -> Any:
     from train.launch import stored
     from train.weights import formats, publish
 
-    tensors = formats.serve_all(saved.masters, saved.run["format"], scale_rule(saved))
+    tensors = formats.serve_all(saved.masters, saved.run["format"], saved.quantiser())
     shard = publish.make_shard(tensors, version=saved.run["version"], rank=0, num_ranks=1, expected=set(tensors))
     return stored(shard)

@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 
 from train.config_checks import not_negative, one_of, positive, unread
 from train.config_cluster import ClusterConfig, EngineConfig, NodesConfig, SlurmConfig, TrainerConfig, WorkerConfig
+from train.config_quant import QuantConfig
 
 __all__ = ["ClusterConfig", "EngineConfig", "NodesConfig", "SlurmConfig", "TrainerConfig", "WorkerConfig"]
 
 STAGE_KINDS = ("sft", "rl")
 MODES = ("run", "rollout_only", "train_only")
-SERVE_FORMATS = ("auto", "mxfp4", "bf16")
-SCALE_RULES = ("even", "floor", "rceil")
 SCHEDULES = ("constant", "linear", "cosine")
 SCALES = ("domain", "group", "none")
 NORMALISATIONS = ("domain", "token", "sequence")
@@ -126,33 +125,6 @@ class AlgorithmConfig:
         one_of("algorithm.scale", self.scale, SCALES)
         if self.scale != "domain":
             unread(f"algorithm.scale={self.scale}", "algorithm", self, "scale_floor", "scale_warm_groups")
-
-
-@dataclass(kw_only=True, slots=True)
-class QuantConfig:
-    """What becomes of routed experts.
-
-    `experts`: mxfp4 or none.  `trainer`: whether the trainer computes on the quantised values (off only as a negative
-    control).  `serve`: the engine's format; `auto` is mxfp4 where a kernel exists, else the same values in bf16.
-    `rule`: how a block's scale follows from its largest value (`train.policy.mxfp4`), the same everywhere.
-    """
-
-    experts: str
-    trainer: bool
-    serve: str
-    rule: str
-
-    def __post_init__(self) -> None:
-        one_of("quant.experts", self.experts, ("mxfp4", "none"))
-        one_of("quant.serve", self.serve, SERVE_FORMATS)
-        if self.experts == "none" and self.serve == "mxfp4":
-            raise ValueError("quant.serve=mxfp4 needs quant.experts=mxfp4")
-        if self.experts == "mxfp4":
-            one_of("quant.rule", self.rule, SCALE_RULES)
-        else:
-            unread("quant.experts=none", "quant", self, "rule")
-        if self.experts == "none" and self.trainer:
-            raise ValueError("quant.trainer=True is not read with quant.experts=none; write quant=none")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -280,6 +252,7 @@ class Config:
             one_of("export", export, ("mxfp4", "bf16"))
         self._check_tiers()
         self._check_experts()
+        self._check_quantisation_start()
 
     def _check_tiers(self) -> None:
         asked = {tier: f"mix.tiers.{tier}={weight:g}" for tier, weight in self.mix.tiers.items()}
@@ -292,6 +265,17 @@ class Config:
                     f"tiers.{name}.turn_tokens={tier_config.turn_tokens} does not fit "
                     f"model.context={self.model.context}"
                 )
+
+    def _check_quantisation_start(self) -> None:
+        """Engines serve MXFP4 from the first rollout: trained on anything else, rollouts are of another policy."""
+        before = 0
+        for name, stage in sorted(self.stage.items(), key=lambda item: item[1].order):
+            if stage.kind == "rl" and self.quant.start_step > before:
+                raise ValueError(
+                    f"quant.start_step={self.quant.start_step} is later than the start of stage.{name} (kind=rl, after "
+                    f"{before} supervised steps), whose rollouts are of quantised weights; choose {before} or less"
+                )
+            before += stage.steps
 
     def _check_experts(self) -> None:
         """What can be known of experts before the model is built (a loaded model's config is checked at launch)."""

@@ -22,7 +22,6 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from train.checkpoint import Checkpoint, newest
-from train.policy import mxfp4
 from train.weights import formats
 from train.weights.proof import (
     Check,
@@ -48,19 +47,15 @@ def export(run_dir: Path, format: str, out: Path) -> Path:
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
     _copy_side_files(run_dir, scratch, format)
-    tensors = formats.serve_all(saved.masters, "mxfp4" if format == "mxfp4" else saved.run["format"], scale_rule(saved))
+    quantiser = saved.quantiser()
+    tensors = formats.serve_all(saved.masters, "mxfp4" if format == "mxfp4" else saved.run["format"], quantiser)
     served = tensors if format == "mxfp4" else formats.decode(tensors)
-    save_file(served, scratch / WEIGHTS, metadata={"format": "pt"})
+    save_file(served, scratch / WEIGHTS, metadata={"format": "pt", "scale_rule": quantiser.options.rule})
     (scratch / "README.md").write_text(_model_card(saved, format, served))
     _write_manifest(scratch, saved, format)
     shutil.rmtree(out, ignore_errors=True)
     scratch.rename(out)
     return out
-
-
-def scale_rule(saved: Checkpoint) -> str:
-    """The rule that the run was trained with; where it trained without quantisation, the default one."""
-    return saved.config["quant"]["rule"] or mxfp4.RULE
 
 
 def prove(run_dir: Path, folder: Path, format: str, *, minimum: int | None = None) -> ProofReport:
@@ -117,7 +112,7 @@ def _published(saved: Checkpoint, format: str) -> dict[str, str]:
     published: dict[str, str] = saved.run["published"]
     if format == saved.run["format"]:
         return published
-    tensors = formats.serve_all(saved.masters, saved.run["format"], scale_rule(saved))
+    tensors = formats.serve_all(saved.masters, saved.run["format"], saved.quantiser())
     again = {name: tensor_digest(tensor) for name, tensor in tensors.items()}
     if version_checksum(again) != version_checksum(published):
         # The checkpoint's masters do not give the published bytes: let every tensor be reported as differing.
@@ -172,7 +167,7 @@ def _write_manifest(folder: Path, saved: Checkpoint, format: str) -> None:
         "format": format,
         "version": saved.run["version"],
         "checkpoint": saved.path.name,
-        "scale_rule": scale_rule(saved),
+        "scale_rule": saved.quantiser().options.rule,
         "files": files,
     }
     write_json_atomic(folder / MANIFEST, document)
@@ -184,8 +179,9 @@ def _file_digest(path: Path) -> str:
 
 def _model_card(saved: Checkpoint, format: str, tensors: Mapping[str, Tensor]) -> str:
     size = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+    rule = saved.quantiser().options.rule
     what = {
-        "mxfp4": f"Routed experts in MXFP4 (blocks of 32, scale rule `{scale_rule(saved)}`), everything else in bf16.",
+        "mxfp4": f"Routed experts in MXFP4 (blocks of 32, scale rule `{rule}`), everything else in bf16.",
         "bf16": "All weights in bf16; routed experts hold the decoded MXFP4 values where they were trained so.",
     }[format]
     return (

@@ -29,11 +29,14 @@ from train.cluster.placement import Placement, placement_of, resource
 from train.compose import Composed, stages
 from train.config import Config, check_experts
 from train.fidelity import Fidelity
+from train.policy.mxfp4 import RULE
 from train.policy.policy import PolicySettings
+from train.policy.qat import QatOptions
 from train.policy.workers import TrainerGroup
 from train.run import Run, load_state
 from train.tracking import Display, Tracker, WandbMode
 from train.weights import formats, publish
+from train.weights.sources import SOURCE_SCALES, decode_checkpoint, packed_format
 
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -95,7 +98,12 @@ def stored(value: Any) -> Any:
 def prepare_model(config: Config, directory: Path) -> Path:
     """The policy's starting point as a Hugging Face folder: built here, or the user's own."""
     if config.model.source == "path":
-        return Path(config.model.path)
+        source = Path(config.model.path)
+        packed = (source / "config.json").exists() and packed_format(source)
+        if packed and not (directory / "config.json").exists():
+            print(f"[model] {source} is {packed}: its decoded values become the masters, in {directory}", flush=True)
+            decode_checkpoint(source, directory)
+        return directory if packed else source
     if not (directory / "config.json").exists():
         from train.policy.tiny import write_tiny_model
 
@@ -212,6 +220,7 @@ def make_pool(config: Config, model_dir: Path, run_dir: Path) -> RolloutPool:
 def make_trainers(config: Config, model_dir: Path, rendezvous: Path) -> TrainerGroup:
     """Trainer ranks, which find each other through the (new) file `rendezvous`; they are still starting."""
     trainer = config.cluster.trainer
+    scales = model_dir / SOURCE_SCALES
     settings = PolicySettings(
         model_dir=str(model_dir),
         dtype=trainer.dtype,
@@ -229,6 +238,14 @@ def make_trainers(config: Config, model_dir: Path, rendezvous: Path) -> TrainerG
         weight_decay=config.algorithm.weight_decay,
         init_file=str(rendezvous),
         num_threads=trainer.threads,
+        qat=QatOptions(
+            rule=config.quant.rule or RULE,
+            start_step=config.quant.start_step,
+            freeze_scales=config.quant.freeze_scales,
+            average=config.quant.average,
+        ),
+        quant_report_every=config.quant.report_every,
+        source_scales=str(scales) if config.quant.experts == "mxfp4" and scales.exists() else "",
     )
     environment = process_environment(trainer.threads) | {"DS_ACCELERATOR": trainer.device}
     options = {"num_cpus": trainer.cpus, "num_gpus": trainer.gpus, "runtime_env": {"env_vars": environment}}

@@ -73,7 +73,8 @@ def cold_start(run: Run, stage: StageConfig) -> None:
             mixture.settle(ticket, metrics.ACCEPTED)
         tickets, wait = _start_demonstrations(run, mixture, stage)
         totals = run.timed("train", functools.partial(_train_supervised, run, stage, groups))
-        _finish_step(run, metrics.supervised(totals), began, tokens=totals["tokens"])
+        series = metrics.quantisation(totals)
+        _finish_step(run, metrics.supervised(totals), began, tokens=totals["tokens"], series=series)
         if stage.probe_every and run.stage_step % stage.probe_every == 0 and _probe(run, stage) >= stage.stop_accuracy:
             break
         _stop_if_asked(run)

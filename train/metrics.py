@@ -31,6 +31,24 @@ def supervised(totals: dict[str, float]) -> dict[str, float]:
     }
 
 
+def quantisation(totals: dict[str, float]) -> dict[str, dict[str, float]]:
+    """Series by layer of what MXFP4 does to the weights, at the steps at which the trainer counted.
+
+    `quant_flipped`, `quant_clipped` and `quant_zeroed` are shares of the weights; `quant_scale_drift` is the mean
+    distance of the scales from those of the first count, in powers of two.
+    """
+    layers = [name.removeprefix("quant/weights/") for name in totals if name.startswith("quant/weights/")]
+    if not layers:
+        return {}
+    of = {"flipped": "weights", "clipped": "weights", "zeroed": "weights", "scale_drift": "blocks"}
+    return {
+        f"quant_{count}": {
+            layer: totals[f"quant/{count}/{layer}"] / totals[f"quant/{whole}/{layer}"] for layer in layers
+        }
+        for count, whole in of.items()
+    }
+
+
 def rollout(accepted: Sequence[GroupResult], dropped: Sequence[tuple[GroupResult, Outcome]]) -> dict[str, float]:
     """Metrics of a step's rollouts: rewards, what became of the groups, how trajectories ended."""
     results = [*accepted, *(result for result, _ in dropped)]
@@ -71,6 +89,7 @@ def reinforcement(
         "reward": {domain: sum(values) / len(values) for domain, values in rewards.items() if values},
         "length": {domain: sum(values) / len(values) for domain, values in lengths.items() if values},
         "gradient_share": batch.shares,
+        **quantisation(totals),
     }
     return numbers, series
 

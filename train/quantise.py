@@ -9,7 +9,6 @@ Much divergence means that training will first have to repair what quantisation 
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Sequence
@@ -21,6 +20,8 @@ from torch import Tensor
 
 from train.export import parse
 from train.policy import mxfp4
+from train.policy.qat import QatOptions, QuantisedWeights
+from train.weights.sources import packed_format
 from train.weights.state import write_json_atomic
 
 PROMPTS = (
@@ -90,14 +91,12 @@ def divergence(reference: Sequence[Tensor], other: Sequence[Tensor]) -> float:
 def _quantise(name: str, parameter: Tensor, rule: str, transposed: bool, sums: dict[str, float]) -> None:
     """Replace a parameter's values by what MXFP4 makes of them, and count."""
     weight = (parameter.transpose(-1, -2) if transposed else parameter).contiguous()
-    packed = mxfp4.quantise(weight, name, rule=rule)
-    values, exact = mxfp4.dequantise(packed), weight.to(torch.bfloat16).float()
-    largest = 6.0 * torch.exp2(packed.scales.float() - 127).repeat_interleave(mxfp4.BLOCK, dim=-1)
+    counts = QuantisedWeights(QatOptions(rule=rule)).counts(name, weight)
+    values = mxfp4.fake_quantise(weight, name=name, rule=rule)
     sums["squared"] += float((values - weight).double().square().sum())
     sums["squares"] += float(weight.double().square().sum())
-    sums["weights"] += weight.numel()
-    sums["clipped"] += float((exact.abs() > largest).sum())
-    sums["zeroed"] += float(((values == 0) & (exact != 0)).sum())
+    for key in ("weights", "clipped", "zeroed"):
+        sums[key] += counts[key]
     parameter.copy_(values.transpose(-1, -2) if transposed else values)
 
 
@@ -122,8 +121,9 @@ def main(arguments: list[str]) -> int:
             raise ValueError(f"rule={given['rule']!r} is not one of {', '.join(mxfp4.RULES)}")
         if given["prompts"] and not Path(given["prompts"]).is_file():
             raise ValueError(f"prompts={given['prompts']!r} is no file; give one with a prompt a line")
-        if json.loads((folder / "config.json").read_text()).get("quantization_config"):
-            raise ValueError(f"model={folder} is quantised already (its config has a quantization_config)")
+        layout = packed_format(folder)
+        if layout:
+            raise ValueError(f"model={folder} is in MXFP4 already ({layout}): train it as it is")
         lines = Path(given["prompts"]).read_text(encoding="utf-8").splitlines() if given["prompts"] else PROMPTS
         prompts = [line for line in lines if line.strip()]
         if not prompts:

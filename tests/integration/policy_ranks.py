@@ -141,11 +141,7 @@ def weights(policy: Any) -> dict[str, Tensor]:
 
 def cached_values(policy: Any) -> dict[str, Tensor]:
     """What this rank's experts compute with, by trainer name."""
-    return {
-        name: policy.quantiser._cache[id(parameter)].clone()
-        for name, parameter in policy.engine.module.named_parameters()
-        if id(parameter) in policy.quantiser._cache
-    }
+    return {name: values.clone() for name, values in policy.quantiser._values.items()}
 
 
 def nan_step(policy: Any) -> str:

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from rollouts.engine import Completion
 from train import checkpoint
 from train.export import MANIFEST, WEIGHTS, _file_digest, export, main, prove
+from train.policy.qat import QatOptions, QuantisedWeights
 from train.weights import formats
 from train.weights.proof import check_engine, check_trainer
 from train.weights.publish import tensor_digest
@@ -36,6 +38,7 @@ def masters(seed: int = 0) -> dict[str, Tensor]:
 
 
 RULE = "floor"  # not the default one: an export that forgot its run's rule would have other bytes
+QUANTISER = QuantisedWeights(QatOptions(rule=RULE))
 
 
 @pytest.fixture
@@ -45,12 +48,12 @@ def run_dir(tmp_path: Path) -> Path:
     (tmp_path / "engine" / "config.json").write_text(json.dumps({"model_type": "qwen3_moe"}))
     (tmp_path / "engine" / "tokenizer.json").write_text("{}")
     (tmp_path / "engine" / "chat_template.jinja").write_text("{{ messages }}")
-    published = {name: tensor_digest(tensor) for name, tensor in formats.serve_all(masters(), "mxfp4", RULE).items()}
+    published = {name: tensor_digest(tensor) for name, tensor in formats.serve_all(masters(), "mxfp4", QUANTISER).items()}
     checkpoint.save(
         tmp_path,
         7,
         masters(),
-        run={"version": 7, "format": "mxfp4", "published": published, "engine": {}},
+        run={"version": 7, "adam_step": 7, "format": "mxfp4", "published": published, "engine": {}},
         canary={"tokens": []},
         config={
             "name": "test",
@@ -74,7 +77,7 @@ def swap_two_experts(tensors: dict[str, Tensor]) -> None:
 
 
 def one_stale_shard(tensors: dict[str, Tensor]) -> None:
-    stale = formats.serve_all(masters(seed=1), "mxfp4", RULE)
+    stale = formats.serve_all(masters(seed=1), "mxfp4", QUANTISER)
     for name in tensors:
         if ".experts.3." in name:
             tensors[name] = stale[name]
@@ -124,10 +127,51 @@ def test_a_changed_side_file_fails_it(run_dir: Path) -> None:
 def test_the_bf16_export_holds_the_decoded_values(run_dir: Path) -> None:
     folder = export(run_dir, "bf16", run_dir / "export" / "bf16")
     found = load_file(folder / WEIGHTS)
-    wanted = formats.decode(formats.serve_all(masters(), "mxfp4", RULE))
+    wanted = formats.decode(formats.serve_all(masters(), "mxfp4", QUANTISER))
     assert set(found) == set(wanted)
     assert all(torch.equal(found[name], wanted[name]) for name in wanted)
     assert "quantization_config" not in json.loads((folder / "config.json").read_text())
+
+
+@pytest.mark.parametrize("rule", ["floor", "rceil"])
+def test_the_export_packs_as_the_trainer_did_and_says_so(tmp_path: Path, run_dir: Path, rule: str) -> None:
+    """Rule and frozen scales come back from the checkpoint; manifest, weights' metadata and card name the rule."""
+    options = QatOptions(rule=rule, freeze_scales=True)
+    trainer, moved = QuantisedWeights(options), {name: value * 1.3 for name, value in masters().items()}
+    state: dict[str, Tensor] = {}
+    for name, value in masters().items():
+        if formats.is_expert(name):
+            trainer.forward(name, value)
+            state |= {f"{name}.{kind}": own for kind, own in trainer.state_of(name).items()}
+    wanted = formats.serve_all(moved, "mxfp4", trainer)
+    moments = {f"{name}.exp_avg": torch.zeros_like(value) for name, value in moved.items()}
+    checkpoint.save(
+        run_dir,
+        8,
+        moved | moments | state,
+        run={
+            "version": 8,
+            "adam_step": 8,
+            "format": "mxfp4",
+            "published": {name: tensor_digest(tensor) for name, tensor in wanted.items()},
+            "engine": {},
+        },
+        canary={"tokens": []},
+        config={"name": "test", "quant": {"rule": rule, "freeze_scales": True}},
+        keep=1,
+    )
+    saved = checkpoint.newest(run_dir)
+    assert saved.masters.keys() == moved.keys() and saved.moments.keys() == moments.keys()
+    assert saved.tensors.keys() == {*moved, *moments, *state}
+    folder = export(run_dir, "mxfp4", tmp_path / "out")
+    found = load_file(folder / WEIGHTS)
+    assert found.keys() == wanted.keys() and all(torch.equal(found[name], wanted[name]) for name in wanted)
+    plain = formats.serve_all(moved, "mxfp4", QuantisedWeights(QatOptions(rule=rule)))
+    assert not all(torch.equal(found[name], plain[name]) for name in wanted)
+    assert json.loads((folder / MANIFEST).read_text())["scale_rule"] == rule
+    with safe_open(folder / WEIGHTS, "pt") as file:
+        assert file.metadata()["scale_rule"] == rule
+    assert f"scale rule `{rule}`" in (folder / "README.md").read_text()
 
 
 def test_side_files_are_those_of_the_rollouts(run_dir: Path) -> None:

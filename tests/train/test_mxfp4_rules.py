@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from train.config import SCALE_RULES
+from train.config_quant import SCALE_RULES
 from train.policy import mxfp4
 from train.policy.mxfp4 import BLOCK, RULES, Packed, dequantise, fake_quantise, kept_scales, quantise
 

@@ -90,6 +90,7 @@ def test_wrong_values_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_a_quantised_model_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "config.json").write_text('{"quantization_config": {"quant_method": "mxfp4"}}')
+    quantised = {"quant_method": "compressed-tensors", "format": "mxfp4-pack-quantized"}
+    (tmp_path / "config.json").write_text(json.dumps({"quantization_config": quantised}))
     assert main([f"model={tmp_path}"]) == 2
-    assert "is quantised already" in capsys.readouterr().err
+    assert "is in MXFP4 already" in capsys.readouterr().err

@@ -7,6 +7,7 @@ whole sequence never exist.  Used by `train.policy.policy`, which hands the mode
 from __future__ import annotations
 
 import types
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -15,7 +16,8 @@ from torch.nn.functional import linear
 from torch.utils.checkpoint import checkpoint
 
 from train.policy.attention import packed_attention_arguments
-from train.policy.mxfp4 import fake_quantise, straight_through
+from train.policy.qat import QatOptions, QuantisedWeights
+from train.weights import formats
 
 
 def attach_logprob_forward(model: nn.Module, *, chunk_tokens: int, temperature: float) -> None:
@@ -95,50 +97,48 @@ def _chunk_logprobs(
     return logprobs, entropy
 
 
-class ExpertQuantiser:
-    """Makes AutoEP's expert modules compute on MXFP4 values of their master weights.
+class ExpertQuantiser(QuantisedWeights):
+    """Makes AutoEP's expert modules compute on MXFP4 values of their master weights.  Parameter names do not change.
 
-    The quantised copy is made once an optimiser step and kept (`invalidate` after a step); the gradient passes straight
-    through to the master.  Parameter names do not change.
+    Which weights those are is said once, by `formats.is_expert`: publisher, exporter and checkpoints go by it as well,
+    and a model in which AutoEP's modules are not exactly these is refused.
     """
 
-    NAMES = ("w1", "w2", "w3")
+    NAMES = tuple(formats.EXPERT_PROJECTIONS)
 
-    def __init__(self, model: nn.Module, *, rule: str, enabled: bool):
+    def __init__(self, model: nn.Module, options: QatOptions, *, enabled: bool):
         from deepspeed.moe.ep_experts import GroupedExperts
 
-        self.enabled, self.rule = enabled, rule
-        self._cache: dict[int, Tensor] = {}
-        self.modules = [module for module in model.modules() if isinstance(module, GroupedExperts)]
-        if not self.modules:
+        super().__init__(options, enabled=enabled)
+        modules = {name: module for name, module in model.named_modules() if isinstance(module, GroupedExperts)}
+        if not modules:
             raise ValueError(
                 "AutoEP converted no expert layer of this model; see expert_parallel in docs/architecture.md"
             )
-        for module in self.modules:
-            module.forward = types.MethodType(self._make_forward(), module)
+        check_expert_names(model, modules, self.NAMES)
+        for name, module in modules.items():
+            module.forward = types.MethodType(self._make_forward(name), module)
 
-    def invalidate(self) -> None:
-        """The masters changed: the next forward quantises again."""
-        self._cache.clear()
-
-    def _values(self, weight: Tensor) -> Tensor:
-        if not self.enabled:
-            return weight
-        cached = self._cache.get(id(weight))
-        if cached is None:
-            cached = fake_quantise(weight.detach(), rule=self.rule).to(weight.dtype)
-            self._cache[id(weight)] = cached
-        return straight_through(weight, cached)
-
-    def _make_forward(self) -> Any:
+    def _make_forward(self, prefix: str) -> Any:
         from deepspeed.moe import ep_experts
 
         quantiser = self
 
         def forward(self: Any, x: Tensor, num_tokens_per_expert: Tensor) -> Tensor:
             run = ep_experts._run_experts_grouped_mm if self.use_grouped_mm else ep_experts._run_experts_for_loop
-            w1, w2, w3 = (quantiser._values(getattr(self, name)) for name in quantiser.NAMES)
+            w1, w2, w3 = (quantiser.forward(f"{prefix}.{name}", getattr(self, name)) for name in ("w1", "w2", "w3"))
             activation = (self.activation, self.activation_alpha, self.activation_limit)
             return run(w1, w2, w3, x, num_tokens_per_expert, *activation)
 
         return forward
+
+
+def check_expert_names(model: nn.Module, modules: Iterable[str], weights: Iterable[str]) -> None:
+    """The weights that compute on MXFP4 values are those that are served in MXFP4.  Raises ValueError."""
+    computed = {f"{module}.{weight}" for module in modules for weight in weights}
+    served = {name for name, _ in model.named_parameters() if formats.is_expert(name)}
+    if computed != served:
+        raise ValueError(
+            f"experts that are trained and experts that are served differ: {sorted(computed ^ served)[:3]} (names in "
+            "train/weights/formats.py)"
+        )

@@ -120,19 +120,26 @@ def _whole(name: str, parameter: Any, value: Tensor) -> Tensor:
     value = value.detach().float().clone().contiguous()
     if hasattr(parameter, "ds_shape"):
         value = value.view(parameter.ds_shape)
-    if not is_expert(name):
-        return value
+    return whole_experts(value) if is_expert(name) else value
+
+
+def whole_experts(value: Tensor) -> Tensor:
+    """All experts out of this rank's own (first dimension), the same on every rank."""
     group = expert_group()
+    value = value.contiguous()
     parts = [torch.empty_like(value) for _ in range(dist.get_world_size(group))]
     dist.all_gather(parts, value, group=group)
     return torch.cat(parts)
 
 
-def _local(name: str, value: Tensor) -> Tensor:
-    if not is_expert(name):
-        return value
+def local_experts(value: Tensor) -> Tensor:
+    """Inverse of `whole_experts`."""
     group = expert_group()
     return value.chunk(dist.get_world_size(group))[dist.get_rank(group)].contiguous()
+
+
+def _local(name: str, value: Tensor) -> Tensor:
+    return local_experts(value) if is_expert(name) else value
 
 
 def _copy_masters_to_stage3_weights(optimizer: Any) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from torch import Tensor
 
 from train.policy.losses import LOSSES, LossOptions, mismatch_statistics
 from train.policy.packing import MicroBatch
+from train.policy.qat import COUNTS, STATE, QatOptions
 from train.weights import formats
 
 CONVERSION_TOLERANCE = 1e-3  # nats; measured differences are below 1e-5 in fp32
@@ -31,6 +32,8 @@ class PolicySettings:
     """What one rank needs to build its part of the policy; from `model`, `quant` and `cluster.trainer` in the config.
 
     `init_file` is the rendezvous (a file store: no socket is opened by it); it must not exist beforehand.
+    `quant_report_every`: optimiser steps between two counts of what quantisation does (0: never).  `source_scales`: the
+    file of scales by serving name of an MXFP4 checkpoint that `model_dir` was decoded from, or nothing.
     """
 
     model_dir: str
@@ -49,6 +52,9 @@ class PolicySettings:
     weight_decay: float
     init_file: str
     num_threads: int
+    qat: QatOptions = field(default_factory=QatOptions)
+    quant_report_every: int = 0
+    source_scales: str = ""
 
 
 class Policy:
@@ -87,9 +93,11 @@ class Policy:
         self.engine, *_ = deepspeed.initialize(
             model=model, model_parameters=model.parameters(), config=_deepspeed_config(settings, world)
         )
-        self.quantiser = ExpertQuantiser(self.engine.module, rule=settings.rule, enabled=False)
+        self.quantiser = ExpertQuantiser(self.engine.module, settings.qat, enabled=False)
         self._check_conversion(probe, reference)
         self.quantiser.enabled = settings.quantise
+        if settings.source_scales:
+            self._read_source_scales(Path(settings.source_scales))
 
     def train_step(
         self,
@@ -123,7 +131,10 @@ class Policy:
             maxima.append(maximum)
             sums = {key: sums.get(key, 0.0) + value for key, value in totals.items()}
         sums["loss"] /= len(parts)
-        return sums | {"gradient_norm": max(norms), "mismatch_max": max(maxima), "updates": float(len(parts))}
+        every = self.settings.quant_report_every
+        counts = self._quantiser_counts() if every and self.quantiser.step % every == 0 else {}
+        once = {"gradient_norm": max(norms), "mismatch_max": max(maxima), "updates": float(len(parts))}
+        return sums | once | counts
 
     def _accumulate(
         self, batches: Sequence[MicroBatch], loss: str, options: LossOptions, version: int
@@ -149,7 +160,7 @@ class Policy:
         for group in self.engine.optimizer.param_groups:
             group["lr"] = learning_rate
         self.engine.step()
-        self.quantiser.invalidate()
+        self.quantiser.stepped()
         norm = float(self.engine.get_global_grad_norm() or 0.0)
         if not math.isfinite(norm):
             raise FloatingPointError(f"the gradient norm is {norm}; resume from the last checkpoint")
@@ -176,7 +187,7 @@ class Policy:
                 values = parameter.detach()
                 if formats.is_expert(name):
                     if owns_experts:
-                        out |= formats.serve_experts(name, values, first, format, self.settings.rule)
+                        out |= formats.serve_experts(name, values, first, format, self.quantiser)
                 elif self.rank == 0:
                     out[formats.dense_name(name)] = values.to(torch.bfloat16).clone()
         return {name: tensor.cpu().contiguous() for name, tensor in out.items()}
@@ -192,14 +203,46 @@ class Policy:
         """Masters, moments and Adam's step by name (whole; the same on every rank)."""
         from train.policy import optimizer_state
 
-        return optimizer_state.read_state(self.engine)
+        tensors, step = optimizer_state.read_state(self.engine)
+        for name, parameter in self._expert_parameters():
+            with _gathered(parameter):
+                self.quantiser.served(name, parameter.detach())  # brings a running mean up to this step
+            for kind, own in self.quantiser.state_of(name).items():
+                tensors[f"{name}.{kind}"] = optimizer_state.whole_experts(own)
+        return tensors, step
 
     def write_state(self, tensors: dict[str, Tensor], step: int) -> None:
         """Inverse of `read_state`, at any expert-parallel size and ZeRO stage."""
         from train.policy import optimizer_state
 
-        optimizer_state.write_state(self.engine, tensors, step)
-        self.quantiser.invalidate()
+        own, rest = formats.split_quantiser_state(tensors, STATE)
+        optimizer_state.write_state(self.engine, rest, step)
+        local = {
+            name: {kind: optimizer_state.local_experts(value) for kind, value in kinds.items()}
+            for name, kinds in own.items()
+        }
+        self.quantiser.restore(step, local)
+
+    def _expert_parameters(self) -> list[tuple[str, Any]]:
+        return [item for item in self.engine.module.named_parameters() if formats.is_expert(item[0])]
+
+    def _quantiser_counts(self) -> dict[str, float]:
+        """`quant/<count>/<layer>`, summed over ranks."""
+        sums: dict[str, Tensor] = {}
+        for name, parameter in self._expert_parameters():
+            with _gathered(parameter):
+                found = self.quantiser.counts(name, parameter.detach())
+            layer = name.rpartition(".")[0]
+            _add(sums, {f"quant/{count}/{layer}": torch.tensor(found[count], dtype=torch.float64) for count in COUNTS})
+        return self._reduce(sums)
+
+    def _read_source_scales(self, path: Path) -> None:
+        """This rank's share of the scales of the MXFP4 checkpoint that the run starts from."""
+        from train.policy import optimizer_state
+
+        stored = formats.stack_scales(path, [name for name, _ in self._expert_parameters()], self.num_experts)
+        own = {name: {"source_scales": optimizer_state.local_experts(scales)} for name, scales in stored.items()}
+        self.quantiser.restore(0, own)
 
     def _forward(self, batch: MicroBatch) -> tuple[Tensor, Tensor]:
         device = self.settings.device

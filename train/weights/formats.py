@@ -12,13 +12,16 @@ and Hugging Face load.  Pure; used by `train.policy.policy` (shards), `train.wei
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import safe_open
 from torch import Tensor
 
 from train.policy import mxfp4
+from train.policy.qat import QatOptions, QuantisedWeights
 
 EXPERT_PROJECTIONS = {"w1": "gate_proj", "w3": "up_proj", "w2": "down_proj"}
 SCALE_SUFFIX = "_scale"
@@ -51,26 +54,34 @@ def expert_name(trainer_name: str, expert: int) -> str:
 
 
 def serve_experts(
-    trainer_name: str, local: Tensor, first_expert: int, format: str, rule: str = mxfp4.RULE
+    trainer_name: str, local: Tensor, first_expert: int, format: str, quantiser: QuantisedWeights | None = None
 ) -> dict[str, Tensor]:
-    """This rank's experts [E/ep, out, in] in serving format; `mxfp4` bytes come from the one quantiser, by `rule`."""
+    """This rank's experts [E/ep, out, in] in serving format; `mxfp4` bytes come from the one quantiser.
+
+    quantiser: the rule and state that the trainer computes with (default: rule "even", no state).
+    """
+    quantiser = quantiser or QuantisedWeights(QatOptions())
     out: dict[str, Tensor] = {}
-    for offset, weight in enumerate(local):
+    values, scales = (local, None) if format == "bf16" else quantiser.served(trainer_name, local)
+    for offset, weight in enumerate(values):
         name = expert_name(trainer_name, first_expert + offset)
         if format == "bf16":
             out[name] = weight.to(torch.bfloat16)
             continue
-        packed = mxfp4.quantise(weight, name=name, rule=rule)
+        own = None if scales is None else scales[offset]
+        packed = mxfp4.quantise(weight, name=name, rule=quantiser.options.rule, scales=own)
         out[name], out[name + SCALE_SUFFIX] = packed.codes, packed.scales
     return out
 
 
-def serve_all(masters: Mapping[str, Tensor], format: str, rule: str = mxfp4.RULE) -> dict[str, Tensor]:
+def serve_all(
+    masters: Mapping[str, Tensor], format: str, quantiser: QuantisedWeights | None = None
+) -> dict[str, Tensor]:
     """A whole policy in serving format from its masters by trainer name (as a checkpoint holds them)."""
     out: dict[str, Tensor] = {}
     for name, master in masters.items():
         if is_expert(name):
-            out |= serve_experts(name, master, 0, format, rule)
+            out |= serve_experts(name, master, 0, format, quantiser)
         else:
             out[dense_name(name)] = master.to(torch.bfloat16)
     return out
@@ -84,6 +95,39 @@ def decode(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
             continue
         scales = tensors.get(name + SCALE_SUFFIX)
         out[name] = tensor if scales is None else mxfp4.dequantise(mxfp4.Packed(tensor, scales), torch.bfloat16)
+    return out
+
+
+def split_quantiser_state(
+    tensors: Mapping[str, Tensor], kinds: Collection[str]
+) -> tuple[dict[str, dict[str, Tensor]], dict[str, Tensor]]:
+    """A checkpoint's `<expert>.<kind>` as name -> kind -> tensor, and everything else."""
+    own: dict[str, dict[str, Tensor]] = {}
+    rest: dict[str, Tensor] = {}
+    for key, tensor in tensors.items():
+        name, _, kind = key.rpartition(".")
+        if kind in kinds and is_expert(name):
+            own.setdefault(name, {})[kind] = tensor
+        else:
+            rest[key] = tensor
+    return own, rest
+
+
+def stack_scales(path: Path, trainer_names: Iterable[str], num_experts: int) -> dict[str, Tensor]:
+    """Scales [experts, out, in/32] by trainer name, out of a file that holds them by serving name.
+
+    Weights that the checkpoint held in bf16 are left out.  Raises ValueError where it quantised only some experts.
+    """
+    out: dict[str, Tensor] = {}
+    with safe_open(path, "pt") as file:
+        stored = set(file.keys())
+        for name in trainer_names:
+            wanted = [expert_name(name, expert) + SCALE_SUFFIX for expert in range(num_experts)]
+            absent = [item for item in wanted if item not in stored]
+            if len(absent) < len(wanted):
+                if absent:
+                    raise ValueError(f"{path} has scales for some experts of {name} and none for {absent[0]}")
+                out[name] = torch.stack([file.get_tensor(item) for item in wanted])
     return out
 
 
