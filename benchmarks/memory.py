@@ -79,7 +79,7 @@ def train_once(_: int, model_dir: str, length: int, out: str) -> None:
 def step(policy: Any, length: int) -> None:
     samples = [sequence(length)]
     (rows,) = pack(samples, token_weights(samples, "token"), {"a/b": 0}, length, 1)
-    policy.train_step([rows], "dppo", LossOptions(), 1e-4, 0)
+    policy.train_step([rows], "dppo", LossOptions(), 1e-4, 0, 1)
 
 
 def peak_bytes() -> int:

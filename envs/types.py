@@ -126,6 +126,36 @@ class Status(enum.StrEnum):
     FAILED = "failed"  # the infrastructure failed; `error` says how, and the score is `unscored`
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routes:
+    """The experts that the engine chose, for a run of consecutive positions: what the trainer replays.
+
+    - `layers`: numbers of the routed layers, in the order of the model.
+    - `top_k`: experts a token.
+    - `width`: bytes of one id, 1 or 2.
+    - `ids`: expert ids, little-endian, row after row: position, then layer, then expert.
+
+    Example: two positions, one layer, two experts each: ``Routes(layers=(0,), top_k=2, width=1,
+    ids=bytes([3, 1, 0, 2]))``
+    """
+
+    layers: tuple[int, ...]
+    top_k: int
+    width: int
+    ids: bytes
+
+    def __post_init__(self) -> None:
+        row = len(self.layers) * self.top_k * self.width
+        if self.width not in (1, 2) or row <= 0 or len(self.ids) % row:
+            raise ValueError(
+                f"Routes: {len(self.ids)} bytes are no rows of {len(self.layers)} layers x {self.top_k} x {self.width}"
+            )
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.ids) // (len(self.layers) * self.top_k * self.width)
+
+
 @dataclass(slots=True)
 class Turn:
     """One completion of the model, token by token, and what the world answered.
@@ -136,7 +166,8 @@ class Turn:
     - `logprobs`: of the distribution that was sampled (after temperature), in nats.
     - `versions`: policy version that sampled each token.
     - `forced`: True where the token was put there by us; it carries no loss.
-    - `routes`: per token, per layer, the chosen expert ids; None where not recorded.
+    - `routes`: of the positions that the engine computed for this turn, up to the one before the last completion
+      token, which nothing was sampled after.  They begin at any position of the prompt; None where not recorded.
 
     Example::
 
@@ -152,15 +183,18 @@ class Turn:
     message: Message
     observation: tuple[Message, ...]
     finish_reason: FinishReason
-    routes: list[list[list[int]]] | None = None
+    routes: Routes | None = None
 
     def __post_init__(self) -> None:
         length = len(self.completion_ids)
         for name in ("logprobs", "versions", "forced"):
             if len(getattr(self, name)) != length:
                 raise ValueError(f"Turn.{name} has {len(getattr(self, name))} entries for {length} completion ids")
-        if self.routes is not None and len(self.routes) != length:
-            raise ValueError(f"Turn.routes has {len(self.routes)} entries for {length} completion ids")
+        if self.routes is not None and not length <= self.routes.num_rows < len(self.prompt_ids) + length:
+            raise ValueError(
+                f"Turn.routes has {self.routes.num_rows} rows for {len(self.prompt_ids)} + {length} ids: it must reach "
+                "from the last prompt token, or an earlier one, to the last but one of the completion"
+            )
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from envs.types import FinishReason
+from envs.types import FinishReason, Routes
 
 
 class EngineFailure(Exception):
@@ -37,12 +37,16 @@ class SamplingParams:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRequest:
-    """One turn to sample.  `episode` orders requests in deterministic mode; `turn` counts within it."""
+    """One turn to sample.  `episode` orders requests in deterministic mode; `turn` counts within it.
+
+    `routes_from`: the first position whose experts are wanted with the completion (None: no routes).
+    """
 
     episode: int
     turn: int
     prompt_ids: tuple[int, ...]
     sampling: SamplingParams
+    routes_from: int | None = None
 
     @property
     def key(self) -> tuple[int, int]:
@@ -51,7 +55,10 @@ class TurnRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """What was sampled.  Lists are parallel; `versions` says which policy version sampled each token."""
+    """What was sampled.  Lists are parallel; `versions` says which policy version sampled each token.
+
+    `routes`: one row a position, from the request's `routes_from` to the last but one token.
+    """
 
     episode: int
     turn: int
@@ -59,7 +66,7 @@ class Completion:
     logprobs: list[float]
     versions: list[int]
     finish_reason: FinishReason
-    routes: list[list[list[int]]] | None = None
+    routes: Routes | None = None
 
     def __post_init__(self) -> None:
         if not len(self.token_ids) == len(self.logprobs) == len(self.versions):

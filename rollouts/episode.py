@@ -20,7 +20,7 @@ from envs.base import Environment, EnvironmentFailure
 from envs.domain import Domain
 from envs.types import FinishReason, Message, Status, Task, Trajectory, Turn
 from rollouts.chat import ChatRenderer
-from rollouts.engine import Completion, Engine, SamplingParams, TurnRequest
+from rollouts.engine import Completion, Engine, EngineFailure, SamplingParams, TurnRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,10 @@ class EpisodeLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeSettings:
-    """How to run one episode.  `number` orders it among the others; `sample` counts within its group."""
+    """How to run one episode.  `number` orders it among the others; `sample` counts within its group.
+
+    `routes`: whether the engine is asked which experts it chose.
+    """
 
     number: int
     sample: int
@@ -42,6 +45,7 @@ class EpisodeSettings:
     limits: EpisodeLimits
     temperature: float
     seed: int
+    routes: bool = False
 
 
 def sampling_seed(run_seed: int, task_id: str, sample: int, turn: int) -> int:
@@ -97,7 +101,9 @@ async def _play(
         budget = _budget(settings.limits, sampled, len(ids))
         if budget <= 0:
             return Status.TRUNCATED
-        completion = await engine.generate(_request(task, settings, renderer, number, ids, budget))
+        request = _request(task, settings, renderer, number, ids, budget, segments[-1])
+        completion = await engine.generate(request)
+        _check_routes(request, completion)
         sampled += len(completion.token_ids)
         turn = _turn(completion, ids, renderer)
         segments[-1].append(turn)
@@ -123,7 +129,13 @@ def _budget(limits: EpisodeLimits, sampled: int, prompt_length: int) -> int:
 
 
 def _request(
-    task: Task, settings: EpisodeSettings, renderer: ChatRenderer, turn: int, ids: list[int], budget: int
+    task: Task,
+    settings: EpisodeSettings,
+    renderer: ChatRenderer,
+    turn: int,
+    ids: list[int],
+    budget: int,
+    segment: list[Turn],
 ) -> TurnRequest:
     return TurnRequest(
         episode=settings.number,
@@ -135,7 +147,21 @@ def _request(
             seed=sampling_seed(settings.seed, task.id, settings.sample, turn),
             stop_ids=renderer.stop_ids,
         ),
+        routes_from=sum(known.routes.num_rows for known in segment if known.routes) if settings.routes else None,
     )
+
+
+def _check_routes(request: TurnRequest, completion: Completion) -> None:
+    """One row for every position from the one that was asked for to the last but one.  Raises EngineFailure."""
+    if request.routes_from is None:
+        return
+    wanted = len(request.prompt_ids) + len(completion.token_ids) - 1 - request.routes_from
+    found = completion.routes.num_rows if completion.routes else 0
+    if found != wanted:
+        raise EngineFailure(
+            f"episode {request.episode}, turn {request.turn}: the engine gave the routes of {found} positions instead "
+            f"of {wanted}; set algorithm.routes=none if it cannot give them"
+        )
 
 
 def _turn(completion: Completion, prompt_ids: list[int], renderer: ChatRenderer) -> Turn:

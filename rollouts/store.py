@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,23 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from envs.types import FinishReason, ImagePart, Message, Part, Status, Task, TextPart, ToolCall, Trajectory, Turn
+from envs.types import (
+    FinishReason,
+    ImagePart,
+    Message,
+    Part,
+    Routes,
+    Status,
+    Task,
+    TextPart,
+    ToolCall,
+    Trajectory,
+    Turn,
+)
 from rewards.score import Score
 from rollouts.group import Group
 
-FORMAT = {b"jointrl": b"groups-1"}
+FORMAT = {b"jointrl": b"groups-2"}
 
 _TURN = pa.struct(
     {
@@ -38,7 +51,9 @@ _TURN = pa.struct(
         "logprobs": pa.list_(pa.float64()),
         "versions": pa.list_(pa.int64()),
         "forced": pa.list_(pa.bool_()),
-        "routes": pa.list_(pa.list_(pa.list_(pa.int32()))),
+        "routes": pa.struct(
+            {"layers": pa.list_(pa.int32()), "top_k": pa.int32(), "width": pa.int32(), "ids": pa.large_binary()}
+        ),
         "finish_reason": pa.string(),
     }
 )
@@ -168,7 +183,7 @@ def _turn_rows(turns: Sequence[Turn]) -> list[dict[str, Any]]:
                 "logprobs": turn.logprobs,
                 "versions": turn.versions,
                 "forced": turn.forced,
-                "routes": turn.routes,
+                "routes": None if turn.routes is None else asdict(turn.routes),
                 "finish_reason": str(turn.finish_reason),
             }
         )
@@ -233,11 +248,17 @@ def _turns(rows: Sequence[Mapping[str, Any]], messages: Sequence[Any]) -> list[T
             message=_message_from_json(message),
             observation=tuple(_message_from_json(answer) for answer in observation),
             finish_reason=FinishReason(row["finish_reason"]),
-            routes=row["routes"],
+            routes=_routes(row["routes"]),
         )
         turns.append(turn)
         history = turn.prompt_ids + turn.completion_ids
     return turns
+
+
+def _routes(stored: Mapping[str, Any] | None) -> Routes | None:
+    if stored is None:
+        return None
+    return Routes(**{**stored, "layers": tuple(stored["layers"])})
 
 
 # --- JSON of tasks and messages ----------------------------------------------------------------------------------

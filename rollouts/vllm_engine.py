@@ -24,15 +24,20 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from envs.types import FinishReason
+from envs.types import FinishReason, Routes
 from rollouts.engine import Completion, EngineFailure, TurnRequest
+from rollouts.routes import from_output
 
 GRACE_STEPS = 1  # of the engine, that the world has for its answer before the engine waits for it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:
-    """Sizing of one vLLM engine, from `cluster.engine` in the config."""
+    """Sizing of one vLLM engine, from `cluster.engine` in the config.
+
+    `routes`: how the experts of sampled tokens are read: "" (not at all), "capture" (at the routers), "output" (vLLM
+    returns them, on GPUs only).
+    """
 
     model: str
     dtype: str
@@ -44,7 +49,7 @@ class EngineSettings:
     cpu_cache_gib: int
     enforce_eager: bool
     enable_prefix_caching: bool
-    temperature: float = 1.0
+    routes: str = ""
 
 
 class Driver(Protocol):
@@ -70,12 +75,13 @@ class VllmDriver:
         from vllm.engine.arg_utils import EngineArgs
         from vllm.v1.engine.llm_engine import LLMEngine
 
-        from rollouts import transfer
+        from rollouts import routes, transfer
 
         transfer.register()
         self.version = -1
         self.checksum = ""
         self._requests: dict[str, TurnRequest] = {}
+        self._routes = settings.routes
         self._engine = LLMEngine.from_engine_args(
             EngineArgs(
                 model=settings.model,
@@ -93,11 +99,17 @@ class VllmDriver:
                 enforce_eager=settings.enforce_eager,
                 logprobs_mode="processed_logprobs",
                 weight_transfer_config=WeightTransferConfig(backend=transfer.BACKEND),
+                worker_extension_cls=routes.EXTENSION,
+                enable_return_routed_experts=settings.routes == "output",
                 disable_log_stats=True,
                 seed=0,
             )
         )
         self._engine.collective_rpc("init_weight_transfer_engine", kwargs={"init_info": {}})
+        if settings.routes:
+            self._layers = self._engine.collective_rpc("routed_layers")[0]
+        if settings.routes == "capture":
+            self._engine.collective_rpc("start_route_capture")
 
     def add(self, request: TurnRequest) -> None:
         from vllm import SamplingParams
@@ -115,13 +127,34 @@ class VllmDriver:
                 seed=sampling.seed if sampling.temperature > 0 else None,
                 stop_token_ids=list(sampling.stop_ids),
                 logprobs=0,
+                routed_experts_prompt_start=request.routes_from or 0,
                 detokenize=False,
                 output_kind=RequestOutputKind.FINAL_ONLY,
             ),
         )
 
     def step(self) -> list[Completion]:
-        return [self._completion(output) for output in self._engine.step() if output.finished]
+        finished = [output for output in self._engine.step() if output.finished]
+        routes = self._read_routes(finished) if finished and self._routes else {}
+        return [self._completion(output, routes.get(output.request_id)) for output in finished]
+
+    def _read_routes(self, finished: Sequence[Any]) -> dict[str, Routes]:
+        """The experts of the turns that asked for them, by request."""
+        spans = {}
+        for output in finished:
+            request = self._requests[output.request_id]
+            if request.routes_from is not None:
+                length = len(request.prompt_ids) + len(output.outputs[0].token_ids)
+                spans[output.request_id] = (request.routes_from, length - 1)
+        if self._routes == "capture":
+            found: dict[str, Routes] = self._engine.collective_rpc("routes_of", args=(spans,))[0]
+            return found
+        rows = {output.request_id: output.outputs[0].routed_experts for output in finished}
+        return {
+            name: from_output(rows[name], self._layers, last - first)
+            for name, (first, last) in spans.items()
+            if rows[name] is not None
+        }
 
     def complete(self, requests: Sequence[TurnRequest]) -> list[Completion]:
         """Sample these turns together, admitted in this order into an idle engine: the same bits every time."""
@@ -139,7 +172,7 @@ class VllmDriver:
     def num_running(self) -> int:
         return len(self._requests)
 
-    def _completion(self, output: Any) -> Completion:
+    def _completion(self, output: Any, routes: Routes | None) -> Completion:
         request = self._requests.pop(output.request_id)
         sampled = output.outputs[0]
         ids = list(sampled.token_ids)
@@ -156,6 +189,7 @@ class VllmDriver:
             logprobs=logprobs,
             versions=[self.version] * len(ids),
             finish_reason=reason,
+            routes=routes,
         )
 
     def load(self, path: str, num_tensors: int, version: int, checksum: str) -> None:

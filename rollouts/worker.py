@@ -44,13 +44,17 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
-    """What a worker needs to build domains and prompts.  `families` are the user's own (`name -> module:FAMILY`)."""
+    """What a worker needs to build domains and prompts.  `families` are the user's own (`name -> module:FAMILY`).
+
+    `routes`: whether engines are asked which experts they chose.
+    """
 
     model_dir: str
     stop_ids: tuple[int, ...]
     limits: Mapping[str, EpisodeLimits]
     families: Mapping[str, str]
     unscored_retries: int
+    routes: bool = False
 
 
 class EngineHandle(Protocol):
@@ -258,6 +262,7 @@ class EpisodeWorker:
             limits=self.settings.limits[assignment.tier],
             temperature=assignment.temperature,
             seed=assignment.seed,
+            routes=self.settings.routes,
         )
         try:
             for _ in range(self.settings.unscored_retries + 1):

@@ -18,6 +18,7 @@ STAGE_KINDS = ("sft", "rl")
 MODES = ("run", "rollout_only", "train_only")
 SCHEDULES = ("constant", "linear", "cosine")
 SCALES = ("domain", "group", "none")
+ROUTES = ("replay", "observe", "none")
 NORMALISATIONS = ("domain", "token", "sequence")
 
 
@@ -88,6 +89,9 @@ class AlgorithmConfig:
     `updates`: optimiser steps a batch, each on its own part of the groups.
     `scale`: what centred rewards are divided by: the domain's running RMS, the group's std, or nothing;
     `scale_floor` and `scale_warm_groups` belong to the first.
+    `routes`: the experts that the engine chose are replayed in the trainer, observed only (how often it would have
+    chosen others), or not asked for.  `load_balance`: factor of the load-balance loss, whose expert shares come from
+    them.
     """
 
     loss: str
@@ -104,6 +108,8 @@ class AlgorithmConfig:
     scale: str
     scale_floor: float
     scale_warm_groups: int
+    routes: str
+    load_balance: float
     gradient_clip: float
     beta1: float
     beta2: float
@@ -122,6 +128,10 @@ class AlgorithmConfig:
                 f"algorithm.group_size={self.group_size} leaves no baseline: a group needs at least 2 samples"
             )
         not_negative("algorithm.", self, "refill_rounds", "loss_temperature", "scale_floor", "scale_warm_groups")
+        one_of("algorithm.routes", self.routes, ROUTES)
+        not_negative("algorithm.", self, "load_balance")
+        if self.routes != "replay":
+            unread(f"algorithm.routes={self.routes}", "algorithm", self, "load_balance")
         one_of("algorithm.scale", self.scale, SCALES)
         if self.scale != "domain":
             unread(f"algorithm.scale={self.scale}", "algorithm", self, "scale_floor", "scale_warm_groups")

@@ -30,8 +30,8 @@ from train.compose import Composed, stages
 from train.config import Config, check_experts
 from train.fidelity import Fidelity
 from train.policy.mxfp4 import RULE
-from train.policy.policy import PolicySettings
 from train.policy.qat import QatOptions
+from train.policy.setup import PolicySettings
 from train.policy.workers import TrainerGroup
 from train.run import Run, load_state
 from train.tracking import Display, Tracker, WandbMode
@@ -163,6 +163,13 @@ def write_engine_folder(model_dir: Path, directory: Path, format: str) -> Path:
     return directory
 
 
+def routes_by(config: Config) -> str:
+    """How engines read routes here: vLLM returns them on GPUs; on CPUs they are captured at its routers."""
+    if config.algorithm.routes == "none":
+        return ""
+    return "output" if config.cluster.engine.gpus > 0 else "capture"
+
+
 def engine_settings(config: Config, directory: Path) -> EngineSettings:
     engine = config.cluster.engine
     return EngineSettings(
@@ -176,6 +183,7 @@ def engine_settings(config: Config, directory: Path) -> EngineSettings:
         cpu_cache_gib=engine.cpu_cache_gib,
         enforce_eager=engine.enforce_eager,
         enable_prefix_caching=engine.enable_prefix_caching,
+        routes=routes_by(config),
     )
 
 
@@ -195,6 +203,7 @@ def make_pool(config: Config, model_dir: Path, run_dir: Path) -> RolloutPool:
         limits=limits,
         families=config.families,
         unscored_retries=config.cluster.worker.unscored_retries,
+        routes=config.algorithm.routes != "none",
     )
     engine = config.cluster.engine
     settings = PoolSettings(
@@ -229,7 +238,6 @@ def make_trainers(config: Config, model_dir: Path, rendezvous: Path) -> TrainerG
         expert_parallel=trainer.expert_parallel,
         autoep_preset=config.model.autoep_preset,
         quantise=config.quant.experts == "mxfp4" and config.quant.trainer,
-        rule=config.quant.rule,
         temperature=config.algorithm.loss_temperature or config.algorithm.temperature,
         activation_checkpointing=trainer.activation_checkpointing,
         logit_chunk_tokens=trainer.logit_chunk_tokens,
@@ -238,6 +246,7 @@ def make_trainers(config: Config, model_dir: Path, rendezvous: Path) -> TrainerG
         weight_decay=config.algorithm.weight_decay,
         init_file=str(rendezvous),
         num_threads=trainer.threads,
+        routes=config.algorithm.routes,
         qat=QatOptions(
             rule=config.quant.rule or RULE,
             start_step=config.quant.start_step,

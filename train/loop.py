@@ -135,10 +135,11 @@ def _reinforce_once(run: Run, stage: StageConfig, collector: Collector) -> None:
             loss_options(config.algorithm),
             learning_rate(stage, run.stage_step),
             run.version,
+            config.algorithm.load_balance,
         ),
     )
     mismatch = run.fidelity.observe(totals["mismatch_abs_sum"], totals["mismatch_count"])
-    numbers, series = metrics.reinforcement(batch, totals, run.mixtures[run.stage], mismatch)
+    numbers, series = metrics.reinforcement(batch, totals, run.mixtures[run.stage], mismatch, list(_domain_index(run)))
     _finish_step(run, numbers, began, tokens=totals["tokens"], series=series)
     run.rl_steps_here += 1
     publish(run)

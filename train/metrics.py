@@ -49,6 +49,34 @@ def quantisation(totals: dict[str, float]) -> dict[str, dict[str, float]]:
     }
 
 
+def routes(totals: dict[str, float]) -> dict[str, float]:
+    """How the trainer's experts compare with the engine's, as shares of (sampled token, layer), and their load.
+
+    `routes/differ`: used others than the engine did (0 in replay).  `routes/own_differ`: would have chosen others.
+    """
+    found = {
+        f"routes/{name}": max(value for key, value in totals.items() if key.startswith(f"routes/{name}/layer/"))
+        for name in ("max_violation", "dead")
+    }
+    if totals["routes_given"]:
+        found["routes/differ"] = totals["routes_differ"] / totals["routes_given"]
+        found["routes/own_differ"] = totals["routes_own_differ"] / totals["routes_given"]
+    if "balance_loss" in totals:
+        found["loss/balance"] = totals["balance_loss"]
+    return found
+
+
+def expert_load(totals: dict[str, float], domains: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Series of the experts' load by layer, and by domain (`domains` by their index in the trainer)."""
+    series: dict[str, dict[str, float]] = {}
+    for key, value in totals.items():
+        if key.startswith("routes/"):
+            _, what, kind, index = key.split("/")
+            name = domains[int(index)] if kind == "domain" else index
+            series.setdefault(f"expert_{what}_by_{kind}", {})[name] = value
+    return series
+
+
 def rollout(accepted: Sequence[GroupResult], dropped: Sequence[tuple[GroupResult, Outcome]]) -> dict[str, float]:
     """Metrics of a step's rollouts: rewards, what became of the groups, how trajectories ended."""
     results = [*accepted, *(result for result, _ in dropped)]
@@ -67,7 +95,7 @@ def rollout(accepted: Sequence[GroupResult], dropped: Sequence[tuple[GroupResult
 
 
 def reinforcement(
-    batch: StepBatch, totals: dict[str, float], mixture: Mixture, mismatch_rolling: float
+    batch: StepBatch, totals: dict[str, float], mixture: Mixture, mismatch_rolling: float, domains: Sequence[str]
 ) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
     """Metrics of a policy-gradient step, and series by domain."""
     tokens = max(totals["tokens"], 1)
@@ -83,6 +111,7 @@ def reinforcement(
         "fidelity/k3": totals.get("k3_sum", 0.0) / tokens,
         "groups/starved_domains": float(len(mixture.starved())),
         "shares/largest": max(batch.shares.values(), default=0.0),
+        **routes(totals),
     }
     rewards, lengths = _by_domain(batch)
     series = {
@@ -90,6 +119,7 @@ def reinforcement(
         "length": {domain: sum(values) / len(values) for domain, values in lengths.items() if values},
         "gradient_share": batch.shares,
         **quantisation(totals),
+        **expert_load(totals, domains),
     }
     return numbers, series
 

@@ -80,7 +80,7 @@ def measure(
             policy.write_state(start, 0)
             num_rows = MICRO_BATCHES[(number + split.number) % len(MICRO_BATCHES)] if reference else 1
             rows = micro_batches(mode, rank, world, num_rows)
-            totals = policy.train_step([rows], loss, OPTIONS, LEARNING_RATE, VERSION)
+            totals = policy.train_step([rows], loss, OPTIONS, LEARNING_RATE, VERSION, len(DOMAINS))
             found = {"totals": totals, "gradients": gradients(policy)}
             key = f"{loss} {mode}"
             if reference is None:
@@ -122,7 +122,7 @@ def several_updates(policy: Any, start: dict[str, Tensor], rank: int, world: int
 
     def after(loss: str, *steps: list[list[MicroBatch]]) -> tuple[dict[str, Tensor], list[dict[str, float]]]:
         policy.write_state(start, 0)
-        totals = [policy.train_step(step, loss, OPTIONS, 0.01, VERSION) for step in steps]
+        totals = [policy.train_step(step, loss, OPTIONS, 0.01, VERSION, len(DOMAINS)) for step in steps]
         return policy.read_state()[0], totals
 
     together, totals = after("sft", parts)

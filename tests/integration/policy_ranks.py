@@ -83,7 +83,8 @@ def _rank(rank: int, work: Any, world: int, model_dir: Path, out: Path, argument
 
 
 def make_policy(rank: int, world: int, model_dir: Path, store: Path, case: Case, preset: str = "qwen3_moe") -> Any:
-    from train.policy.policy import Policy, PolicySettings
+    from train.policy.policy import Policy
+    from train.policy.setup import PolicySettings
 
     settings = PolicySettings(
         model_dir=str(model_dir),
@@ -93,7 +94,6 @@ def make_policy(rank: int, world: int, model_dir: Path, store: Path, case: Case,
         expert_parallel=case.expert_parallel,
         autoep_preset=preset,
         quantise=True,
-        rule="even",
         temperature=1.0,
         activation_checkpointing=case.activation_checkpointing,
         logit_chunk_tokens=64,
@@ -108,7 +108,7 @@ def make_policy(rank: int, world: int, model_dir: Path, store: Path, case: Case,
 
 def step(policy: Any, batch: tuple[int, int]) -> dict[str, float]:
     rows = batches(batch, policy.rank, policy.world)
-    totals: dict[str, float] = policy.train_step([rows], "dppo", LossOptions(), LEARNING_RATE, VERSION)
+    totals: dict[str, float] = policy.train_step([rows], "dppo", LossOptions(), LEARNING_RATE, VERSION, len(DOMAINS))
     return totals
 
 
@@ -150,7 +150,7 @@ def nan_step(policy: Any) -> str:
     if policy.rank == policy.world - 1:
         rows[0].advantages[0] = float("nan")
     try:
-        policy.train_step([rows], "dppo", LossOptions(), LEARNING_RATE, VERSION)
+        policy.train_step([rows], "dppo", LossOptions(), LEARNING_RATE, VERSION, len(DOMAINS))
     except FloatingPointError as error:
         return str(error)
     return ""

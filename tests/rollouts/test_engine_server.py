@@ -323,7 +323,7 @@ def completion_of(ids: list[int], reason: str, stop_ids: tuple[int, ...]) -> Com
     # As vLLM gives them: a position holds the sampled token and possibly a more likely one.
     logprobs = [{token: SimpleNamespace(logprob=-token / 10), 999: SimpleNamespace(logprob=0.0)} for token in ids]
     sampled = SimpleNamespace(token_ids=ids, logprobs=logprobs, finish_reason=reason)
-    return driver._completion(SimpleNamespace(request_id="3.1", outputs=[sampled]))
+    return driver._completion(SimpleNamespace(request_id="3.1", outputs=[sampled]), None)
 
 
 @pytest.mark.parametrize(

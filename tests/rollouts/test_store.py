@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from envs.tools import make_tool_call
-from envs.types import FinishReason, ImagePart, Message, Status, Task, TextPart, ToolCall, Trajectory, Turn
+from envs.types import FinishReason, ImagePart, Message, Routes, Status, Task, TextPart, ToolCall, Trajectory, Turn
 from rewards.score import Score, scored, unscored
 from rollouts.group import Group
 from rollouts.store import decode_value, encode_value, file_name, read_groups, write_groups
@@ -74,9 +74,18 @@ def turns(draw: st.DrawFn, history: list[int]) -> Turn:
     """A turn that extends the history, forks from it or has nothing to do with it."""
     count = draw(st.integers(0, 3))
     kept = draw(st.integers(0, len(history)))
-    routes = each(count, st.lists(st.lists(st.integers(0, 255), max_size=2), max_size=2))
+    prompt = history[:kept] + draw(st.lists(IDS, min_size=1, max_size=3))
+    width, num_rows = draw(st.sampled_from((1, 2))), draw(st.integers(count, len(prompt) + count - 1))
+    size = num_rows * 2 * 3 * width
+    routes = st.builds(
+        Routes,
+        layers=st.just((1, 4)),
+        top_k=st.just(3),
+        width=st.just(width),
+        ids=st.binary(min_size=size, max_size=size),
+    )
     return Turn(
-        prompt_ids=history[:kept] + draw(st.lists(IDS, max_size=3)),
+        prompt_ids=prompt,
         completion_ids=draw(each(count, IDS)),
         logprobs=draw(each(count, FINITE)),
         versions=draw(each(count, st.integers(-1, 2**40))),

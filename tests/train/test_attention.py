@@ -14,7 +14,7 @@ from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
 from train.policy.attention import NAME, packed_attention, packed_attention_arguments, register
 from train.policy.model import attach_logprob_forward
 from train.policy.packing import Sample, pack, token_weights
-from train.policy.policy import leaks, probe_batch
+from train.policy.setup import leaks, probe_batch
 
 VOCABULARY = 128
 

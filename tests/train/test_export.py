@@ -48,7 +48,9 @@ def run_dir(tmp_path: Path) -> Path:
     (tmp_path / "engine" / "config.json").write_text(json.dumps({"model_type": "qwen3_moe"}))
     (tmp_path / "engine" / "tokenizer.json").write_text("{}")
     (tmp_path / "engine" / "chat_template.jinja").write_text("{{ messages }}")
-    published = {name: tensor_digest(tensor) for name, tensor in formats.serve_all(masters(), "mxfp4", QUANTISER).items()}
+    published = {
+        name: tensor_digest(tensor) for name, tensor in formats.serve_all(masters(), "mxfp4", QUANTISER).items()
+    }
     checkpoint.save(
         tmp_path,
         7,

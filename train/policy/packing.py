@@ -15,7 +15,7 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import numpy as np
@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from envs.types import FinishReason, Status, Trajectory, Turn
+from train.policy.routes import row_routes, segment_routes
 
 WEIGHT_MODES = ("domain", "token", "sequence")
 # What a micro-batch has in the place of a sequence id or a version where no real token stands behind it.
@@ -38,6 +39,8 @@ class Sample:
     - `versions`: policy version that sampled the token; -1 where no policy did.
     - `advantages`: 0.0 where not trained.
     - `sample`: number of the trajectory within its group; segments of one trajectory share it.
+    - `routes`: expert ids [len(ids) - 1, layers, top_k] that the engine chose at every position but the last, with
+      `route_layers`, or None.
 
     Raises `ValueError` on lists of different length or on a trained first token, which nothing could predict.
 
@@ -58,6 +61,8 @@ class Sample:
     task_id: str
     sample: int
     truncated: bool
+    routes: np.ndarray | None = field(default=None, compare=False, repr=False)
+    route_layers: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("loss_mask", "behaviour_logprobs", "versions", "advantages"):
@@ -67,6 +72,10 @@ class Sample:
                 )
         if self.loss_mask and self.loss_mask[0]:
             raise ValueError(f"{self.task_id}: the first token of a sequence cannot be trained, nothing predicts it")
+        if self.routes is not None and len(self.routes) != len(self.ids) - 1:
+            raise ValueError(
+                f"{self.task_id}: routes of {len(self.routes)} positions for {len(self.ids)} ids, expected one less"
+            )
 
     @property
     def num_loss_tokens(self) -> int:
@@ -83,6 +92,8 @@ class MicroBatch:
     - `target_ids`: int64 [L], the trained tokens.
     - `behaviour_logprobs`, `advantages`, `weights`: fp32 [L]; the weights carry the whole normalisation.
     - `domain_ids`, `versions`, `sequence_ids`: int64 [L]; `sequence_ids` index the samples that `pack` was given.
+    - `routes`: int16 [T, layers, top_k], the experts to use; -1 at the last position of every sequence and in dummies.
+      None where the trainer chooses by itself.
     - `proximal_logprobs`, `reference_logprobs`: fp32 [L], filled in by a pass of the trainer, or of a frozen reference
       engine, for the losses that need them.
 
@@ -100,6 +111,7 @@ class MicroBatch:
     domain_ids: Tensor
     versions: Tensor
     sequence_ids: Tensor
+    routes: Tensor | None = None
     proximal_logprobs: Tensor | None = None
     reference_logprobs: Tensor | None = None
 
@@ -246,6 +258,7 @@ def _sample_of_segment(
     )
     for turn, advantage in zip(segment, advantages, strict=True):
         _append_turn(sample, turn, advantage)
+    sample.routes, sample.route_layers = segment_routes(sample.task_id, [turn.routes for turn in segment])
     return replace(sample)  # a new one, so that the finished lists are checked
 
 
@@ -339,6 +352,7 @@ def _micro_batch(
         domain_ids=torch.from_numpy(domains[sequence_of_target]),
         versions=of_targets((sample.versions for sample in chosen), np.int64),
         sequence_ids=torch.from_numpy(np.array(row)[sequence_of_target]),
+        routes=row_routes([(sample.task_id, sample.routes) for sample in chosen]),
     )
 
 

@@ -8,9 +8,7 @@ by name.  Every public method is a collective: call it on all ranks.  Wrapped in
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,41 +18,16 @@ from torch import Tensor
 
 from train.policy.losses import LOSSES, LossOptions, mismatch_statistics
 from train.policy.packing import MicroBatch
-from train.policy.qat import COUNTS, STATE, QatOptions
+from train.policy.qat import COUNTS, STATE
+from train.policy.setup import (
+    CONVERSION_TOLERANCE,
+    PolicySettings,
+    deepspeed_config,
+    leaks,
+    prepare_process,
+    probe_batch,
+)
 from train.weights import formats
-
-CONVERSION_TOLERANCE = 1e-3  # nats; measured differences are below 1e-5 in fp32
-PROBE_LENGTHS = (24, 40)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicySettings:
-    """What one rank needs to build its part of the policy; from `model`, `quant` and `cluster.trainer` in the config.
-
-    `init_file` is the rendezvous (a file store: no socket is opened by it); it must not exist beforehand.
-    `quant_report_every`: optimiser steps between two counts of what quantisation does (0: never).  `source_scales`: the
-    file of scales by serving name of an MXFP4 checkpoint that `model_dir` was decoded from, or nothing.
-    """
-
-    model_dir: str
-    dtype: str
-    device: str
-    zero_stage: int
-    expert_parallel: int
-    autoep_preset: str
-    quantise: bool
-    rule: str
-    temperature: float
-    activation_checkpointing: bool
-    logit_chunk_tokens: int
-    gradient_clip: float
-    betas: tuple[float, float]
-    weight_decay: float
-    init_file: str
-    num_threads: int
-    qat: QatOptions = field(default_factory=QatOptions)
-    quant_report_every: int = 0
-    source_scales: str = ""
 
 
 class Policy:
@@ -62,12 +35,13 @@ class Policy:
 
     def __init__(self, settings: PolicySettings, rank: int, world: int):
         self.settings, self.rank, self.world = settings, rank, world
-        _prepare_process(settings, rank, world)
+        prepare_process(settings, rank, world)
         import deepspeed
         from transformers import AutoModelForCausalLM
 
         from train.policy import attention
         from train.policy.model import ExpertQuantiser, attach_logprob_forward
+        from train.policy.routes import RouteReplay
 
         backend = "gloo" if settings.device == "cpu" else "nccl"
         deepspeed.init_distributed(
@@ -91,9 +65,10 @@ class Policy:
         self.can_pack = not leaks(model, probe, reference)
         self.num_experts = int(getattr(model.config, "num_experts", 0) or getattr(model.config, "num_local_experts", 0))
         self.engine, *_ = deepspeed.initialize(
-            model=model, model_parameters=model.parameters(), config=_deepspeed_config(settings, world)
+            model=model, model_parameters=model.parameters(), config=deepspeed_config(settings, world)
         )
         self.quantiser = ExpertQuantiser(self.engine.module, settings.qat, enabled=False)
+        self.replay = RouteReplay(self.engine.module)
         self._check_conversion(probe, reference)
         self.quantiser.enabled = settings.quantise
         if settings.source_scales:
@@ -106,8 +81,12 @@ class Policy:
         options: LossOptions,
         learning_rate: float,
         version: int,
+        num_domains: int,
+        load_balance: float = 0.0,
     ) -> dict[str, float]:
         """One optimiser step on each part of the batch, in order; the weights of each part normalise that part.
+
+        `load_balance`: factor of the load-balance loss, which needs the routes of every sample.
 
         Returns sums over all parts and ranks, the mean `loss` of the parts, the largest `gradient_norm`, and
         `mismatch_max`.  `version` is that of the weights before the first step: engine and trainer are compared on
@@ -122,8 +101,9 @@ class Policy:
                 batch.proximal_logprobs = values
         sums: dict[str, float] = {}
         norms, maxima = [], []
+        load = torch.zeros(num_domains, len(self.replay.shape.layers), self.num_experts, dtype=torch.int64)
         for number, part in enumerate(parts):
-            totals, maximum = self._accumulate(part, loss, options, version)
+            totals, maximum = self._accumulate(part, loss, options, version, load, load_balance)
             if not math.isfinite(totals["loss"]):
                 changed = f"resume: {number} updates of this batch were made" if number else "no weight was changed"
                 raise FloatingPointError(f"the {loss} loss is {totals['loss']} at this step; {changed}")
@@ -134,24 +114,53 @@ class Policy:
         every = self.settings.quant_report_every
         counts = self._quantiser_counts() if every and self.quantiser.step % every == 0 else {}
         once = {"gradient_norm": max(norms), "mismatch_max": max(maxima), "updates": float(len(parts))}
-        return sums | once | counts
+        return sums | once | counts | self._load_metrics(load)
 
     def _accumulate(
-        self, batches: Sequence[MicroBatch], loss: str, options: LossOptions, version: int
+        self,
+        batches: Sequence[MicroBatch],
+        loss: str,
+        options: LossOptions,
+        version: int,
+        load: Tensor,
+        load_balance: float,
     ) -> tuple[dict[str, float], float]:
-        """Forward and backward over one part; sums over ranks, and the largest mismatch of a token."""
+        """Forward and backward over one part; sums over ranks, and the largest mismatch of a token.
+
+        Adds the tokens of each domain, layer and expert to `load`.
+        """
+        from train.policy.routes import balance_loss, count_load, num_different
+
         self.engine.train()
+        fractions, num_tokens = self._choices(batches) if load_balance else (None, 0.0)
         sums: dict[str, Tensor] = {}
         maximum = 0.0
         for number, batch in enumerate(batches):
             self.engine.set_gradient_accumulation_boundary(number == len(batches) - 1)
-            logprobs, entropies = self._forward(batch)
-            result = LOSSES[loss].function(logprobs, batch, options)
-            # DeepSpeed averages over data-parallel ranks; weights already normalise over the whole part.
-            self.engine.backward(result.loss * self.world, scale_wrt_gas=False)
+            with self._replaying(batch):
+                logprobs, entropies = self._forward(batch)
+                seen = self.replay.observed()
+                result = LOSSES[loss].function(logprobs, batch, options)
+                total = result.loss
+                if fractions is not None:
+                    own = [scores * _real(batch, torch.ones_like(entropies))[:, None] for scores in seen.scores]
+                    balance = balance_loss(own, fractions, num_tokens)
+                    total = total + load_balance * balance
+                    _add(sums, {"balance_loss": balance})
+                # DeepSpeed averages over data-parallel ranks; weights already normalise over the whole part.
+                self.engine.backward(total * self.world, scale_wrt_gas=False)
             mismatch = _mismatch(logprobs, batch, version)
             maximum = max(maximum, float(mismatch.pop("mismatch_max")))
-            extra = {"loss": result.loss.detach(), "entropy_sum": _real(batch, entropies).sum()}
+            extra = {"loss": total.detach(), "entropy_sum": _real(batch, entropies).sum()}
+            real = batch.weights != 0
+            used, chosen = seen.used[real.to(seen.used.device)], seen.own[real.to(seen.own.device)]
+            load += count_load(used, batch.domain_ids[real], len(load), self.num_experts).cpu()
+            # What is summed over ranks has the same keys everywhere, also where a rank has no routes to compare with.
+            given = used if batch.routes is None else batch.routes[batch.predict_index][real].to(used)
+            compared = 0 if batch.routes is None else used.shape[0] * used.shape[1]
+            extra["routes_given"] = torch.tensor(float(compared))
+            extra["routes_differ"] = num_different(used, given)
+            extra["routes_own_differ"] = num_different(chosen, given) * bool(compared)
             _add(sums, result.metrics | mismatch | extra)
         return self._reduce(sums), self._maximum(maximum)
 
@@ -170,7 +179,11 @@ class Policy:
     def logprobs(self, batches: Sequence[MicroBatch]) -> list[Tensor]:
         """Log-probs of each micro-batch's targets under the current weights (fp32, nats)."""
         self.engine.eval()
-        return [self._forward(batch)[0].cpu() for batch in batches]
+        out = []
+        for batch in batches:
+            with self._replaying(batch):
+                out.append(self._forward(batch)[0].cpu())
+        return out
 
     def shard(self, format: str) -> dict[str, Tensor]:
         """This rank's share of the policy in serving format: its own experts, and from rank 0 all the rest."""
@@ -244,6 +257,32 @@ class Policy:
         own = {name: {"source_scales": optimizer_state.local_experts(scales)} for name, scales in stored.items()}
         self.quantiser.restore(0, own)
 
+    def _replaying(self, batch: MicroBatch) -> Any:
+        return self.replay.of(batch.routes if self.settings.routes == "replay" else None, batch.predict_index)
+
+    def _choices(self, batches: Sequence[MicroBatch]) -> tuple[Tensor, float]:
+        """Of a part over all ranks, at the positions that predict: each expert's share by layer, and their number."""
+        from train.policy.routes import count_load
+
+        shape = self.replay.shape
+        counts = torch.zeros(1, len(shape.layers), shape.num_experts, dtype=torch.int64)
+        for batch in batches:
+            real = batch.weights != 0
+            if batch.routes is not None:
+                used = batch.routes[batch.predict_index][real].long()
+                counts += count_load(used, torch.zeros(len(used), dtype=torch.int64), 1, shape.num_experts)
+        counts = counts.to(self.settings.device)
+        dist.all_reduce(counts)
+        fractions = counts[0].double() / counts[0].sum(-1, keepdim=True)
+        return fractions.float(), float(counts[0, 0].sum()) / shape.top_k
+
+    def _load_metrics(self, load: Tensor) -> dict[str, float]:
+        from train.policy.routes import load_metrics
+
+        whole = load.to(self.settings.device)
+        dist.all_reduce(whole)
+        return load_metrics(whole.cpu(), self.replay.shape.layers)
+
     def _forward(self, batch: MicroBatch) -> tuple[Tensor, Tensor]:
         device = self.settings.device
         return self.engine(
@@ -279,86 +318,6 @@ class Policy:
                 f"transformers' own (preset {self.settings.autoep_preset!r}). Give the preset of this architecture "
                 "in model.autoep_preset"
             )
-
-
-def _prepare_process(settings: PolicySettings, rank: int, world: int) -> None:
-    torch.set_num_threads(settings.num_threads)
-    if settings.device == "cpu":
-        os.environ["DS_ACCELERATOR"] = "cpu"
-        # DeepSpeed would compile an operator for tensor-parallel inference here, which needs a compiler and leaves a
-        # 66 MiB file in shared memory; training never calls it.
-        import deepspeed.ops
-
-        deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_SIZE": str(world)}
-    Path(settings.init_file).parent.mkdir(parents=True, exist_ok=True)
-
-
-def _deepspeed_config(settings: PolicySettings, world: int) -> dict[str, Any]:
-    config: dict[str, Any] = {
-        "train_micro_batch_size_per_gpu": 1,
-        "gradient_accumulation_steps": 1,
-        "zero_optimization": {"stage": settings.zero_stage},
-        "gradient_clipping": settings.gradient_clip,
-        "steps_per_print": 10**9,
-        "wall_clock_breakdown": False,
-        "expert_parallel": {
-            "enabled": True,
-            "autoep_size": settings.expert_parallel,
-            "preset_model": settings.autoep_preset,
-            "use_grouped_mm": settings.device != "cpu",
-            "disable_triton_grouped_mm": settings.device == "cpu",
-        },
-        "optimizer": {
-            "type": "AdamW",
-            "params": {
-                "lr": 0.0,
-                "betas": list(settings.betas),
-                "weight_decay": settings.weight_decay,
-                "torch_adam": True,
-            },
-        },
-    }
-    if settings.dtype == "bfloat16":
-        config |= {"bf16": {"enabled": True}, "data_types": {"grad_accum_dtype": "fp32"}}
-    return config
-
-
-@torch.no_grad()
-def leaks(model: Any, probe: dict[str, Tensor], packed: Tensor) -> bool:
-    """Whether the second sequence of `probe_batch` sees the first: `packed` are the log-probs of both.
-
-    Layers that carry a state along the row (gated delta rule, state spaces, convolutions) do on their CPU paths, which
-    know of no boundaries.
-    """
-    first = PROBE_LENGTHS[0]
-    predicts = probe["predict_index"] >= first
-    alone, _ = model(
-        input_ids=probe["input_ids"][:, first:],
-        position_ids=probe["position_ids"][:, first:],
-        boundaries=torch.tensor([0, PROBE_LENGTHS[1]], dtype=torch.int32),
-        predict_index=probe["predict_index"][predicts] - first,
-        target_ids=probe["target_ids"][predicts],
-    )
-    return not float((alone - packed[predicts]).abs().max()) <= CONVERSION_TOLERANCE
-
-
-def probe_batch(vocab_size: int) -> dict[str, Tensor]:
-    """Two packed sequences of fixed ids: enough to see a wrong expert, a wrong router and a leak between sequences."""
-    generator = torch.Generator().manual_seed(0)
-    lengths = PROBE_LENGTHS
-    ids = torch.randint(0, vocab_size, (1, sum(lengths)), generator=generator)
-    positions = torch.cat([torch.arange(length) for length in lengths])[None]
-    boundaries = torch.tensor([0, lengths[0], sum(lengths)], dtype=torch.int32)
-    predict = torch.cat([torch.arange(0, lengths[0] - 1), torch.arange(lengths[0], sum(lengths) - 1)])
-    return {
-        "input_ids": ids,
-        "position_ids": positions,
-        "boundaries": boundaries,
-        "predict_index": predict,
-        "target_ids": ids[0, predict + 1],
-    }
 
 
 def _gathered(parameter: Any) -> Any:

@@ -16,7 +16,9 @@ from torch import Tensor
 from rollouts.objects import Place, fetch_groups
 from train.policy.losses import LossOptions
 from train.policy.packing import MicroBatch, Sample, build_row, pack, samples_from_trajectory, token_weights
-from train.policy.policy import Policy, PolicySettings
+from train.policy.policy import Policy
+from train.policy.routes import check_routes
+from train.policy.setup import PolicySettings
 from train.weights import formats
 from train.weights.publish import Shard, make_shard
 
@@ -44,9 +46,10 @@ class TrainerActor:
         self._policy = Policy(settings, rank, world)
         self._rank, self._world = rank, world
 
-    def names(self) -> tuple[dict[str, int], bool]:
-        """Trainer parameter names with their number of experts, and whether rows may hold several sequences."""
-        return self._policy.parameter_names(), self._policy.can_pack
+    def names(self) -> tuple[dict[str, int], bool, tuple[int, ...]]:
+        """Trainer parameter names with their number of experts, whether rows may hold several sequences, and the
+        numbers of the routed layers."""
+        return self._policy.parameter_names(), self._policy.can_pack, self._policy.replay.shape.layers
 
     def train(
         self,
@@ -57,11 +60,14 @@ class TrainerActor:
         options: LossOptions,
         learning_rate: float,
         version: int,
+        load_balance: float,
     ) -> dict[str, float]:
         """One optimiser step on this rank's rows of each part; `places` says where the groups that they name lie."""
         groups = dict(zip(places, fetch_groups(list(places.values())), strict=True))
-        batches = [[build_row(*self._samples(row, groups), domain_index) for row in rows] for rows in parts]
-        return self._policy.train_step(batches, loss, options, learning_rate, version)
+        routed = loss != "sft" and self._policy.settings.routes != "none"
+        batches = [[build_row(*self._samples(row, groups, routed), domain_index) for row in rows] for rows in parts]
+        num_domains = max(domain_index.values(), default=0) + 1
+        return self._policy.train_step(batches, loss, options, learning_rate, version, num_domains, load_balance)
 
     def logprobs(self, samples: Sequence[Sample], row_tokens: int) -> dict[int, list[float]]:
         """Log-probs of the trained tokens of the samples on this rank's rows, by sample number."""
@@ -86,12 +92,20 @@ class TrainerActor:
     def write_state(self, tensors: dict[str, Tensor], step: int) -> None:
         self._policy.write_state(tensors, step)
 
-    @staticmethod
-    def _samples(row: Sequence[Item], groups: Mapping[int, Any]) -> tuple[list[Sample], list[float], list[int]]:
+    def _samples(
+        self, row: Sequence[Item], groups: Mapping[int, Any], routed: bool
+    ) -> tuple[list[Sample], list[float], list[int]]:
         samples = [
             samples_from_trajectory(groups[item.group].trajectories[item.trajectory], item.advantage)[item.segment]
             for item in row
         ]
+        for sample in samples:
+            if not routed:
+                sample.routes = None
+            elif sample.routes is None:
+                raise ValueError(f"{sample.task_id}: it was sampled without routes: set algorithm.routes=none")
+            else:
+                check_routes(sample.routes, sample.route_layers, self._policy.replay.shape, sample.task_id)
         return samples, [item.weight for item in row], [item.number for item in row]
 
 
@@ -122,8 +136,9 @@ class TrainerGroup:
 
     def wait_until_ready(self, timeout: float) -> None:
         """Block until the policy is built on all ranks; keeps the names of its weights."""
-        found: tuple[dict[str, int], bool] = _get([actor.names.remote() for actor in self._actors], timeout)[0]
-        self.parameter_names, self.can_pack = found
+        found: tuple[dict[str, int], bool, tuple[int, ...]]
+        found = _get([actor.names.remote() for actor in self._actors], timeout)[0]
+        self.parameter_names, self.can_pack, self.routed_layers = found
         if not self.can_pack:
             print(
                 "[trainer] this architecture's layers carry a state from one sequence of a row into the next: every "
@@ -144,6 +159,7 @@ class TrainerGroup:
         options: LossOptions,
         learning_rate: float,
         version: int,
+        load_balance: float = 0.0,
     ) -> dict[str, float]:
         """One optimiser step a part; `part[rank]` are that rank's rows.  Returns sums over the whole batch."""
         calls = []
@@ -152,7 +168,8 @@ class TrainerGroup:
             needed = {item.group for rows in own for row in rows for item in row}
             # A reference inside another object is not fetched by Ray before the call: the rank fetches what it needs.
             own_places = {number: places[number] for number in sorted(needed)}
-            calls.append(actor.train.remote(own, own_places, domain_index, loss, options, learning_rate, version))
+            arguments = (own, own_places, domain_index, loss, options, learning_rate, version, load_balance)
+            calls.append(actor.train.remote(*arguments))
         metrics: dict[str, float] = _get(calls)[0]
         return metrics
 
