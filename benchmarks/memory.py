@@ -47,7 +47,8 @@ def sequence(length: int) -> Sample:
 
 def train_once(_: int, model_dir: str, length: int, out: str) -> None:
     """In a process of its own: build the policy, take a short step, then the long one."""
-    from train.policy.policy import Policy, PolicySettings
+    from train.policy.policy import Policy
+    from train.policy.setup import PolicySettings
 
     config = compose_run(["experiment=toy"]).config
     settings = PolicySettings(
@@ -58,7 +59,6 @@ def train_once(_: int, model_dir: str, length: int, out: str) -> None:
         expert_parallel=1,
         autoep_preset=config.model.autoep_preset,
         quantise=True,
-        rule="even",
         temperature=1.0,
         activation_checkpointing=True,
         logit_chunk_tokens=config.cluster.trainer.logit_chunk_tokens,

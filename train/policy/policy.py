@@ -137,7 +137,7 @@ class Policy:
         maximum = 0.0
         for number, batch in enumerate(batches):
             self.engine.set_gradient_accumulation_boundary(number == len(batches) - 1)
-            with self._replaying(batch):
+            with self._replaying(batch, keep_scores=fractions is not None):
                 logprobs, entropies = self._forward(batch)
                 seen = self.replay.observed()
                 result = LOSSES[loss].function(logprobs, batch, options)
@@ -257,8 +257,9 @@ class Policy:
         own = {name: {"source_scales": optimizer_state.local_experts(scales)} for name, scales in stored.items()}
         self.quantiser.restore(0, own)
 
-    def _replaying(self, batch: MicroBatch) -> Any:
-        return self.replay.of(batch.routes if self.settings.routes == "replay" else None, batch.predict_index)
+    def _replaying(self, batch: MicroBatch, *, keep_scores: bool = False) -> Any:
+        routes = batch.routes if self.settings.routes == "replay" else None
+        return self.replay.of(routes, batch.predict_index, keep_scores=keep_scores)
 
     def _choices(self, batches: Sequence[MicroBatch]) -> tuple[Tensor, float]:
         """Of a part over all ranks, at the positions that predict: each expert's share by layer, and their number."""

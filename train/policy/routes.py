@@ -108,16 +108,17 @@ class RouteReplay:
         self._chosen: list[Tensor] | None = None
         self._own: list[Tensor] = []
         self._scores: list[Tensor] = []
+        self._keeps_scores = False
         for row, router in enumerate(self._routers):
             router.forward = types.MethodType(self._make_forward(row, router.forward), router)
 
     @contextlib.contextmanager
-    def of(self, routes: Tensor | None, predicting: Tensor) -> Iterator[None]:
+    def of(self, routes: Tensor | None, predicting: Tensor, *, keep_scores: bool = False) -> Iterator[None]:
         """Forward and backward of one micro-batch inside of this block use `routes` [T, layers, top_k] (None: own).
 
-        The choices at `predicting` [L] are read with `observed`.
+        The choices at `predicting` [L], and with `keep_scores` all scores, are read with `observed`.
         """
-        self._routes, self._kept = routes, predicting
+        self._routes, self._kept, self._keeps_scores = routes, predicting, keep_scores
         self._chosen, self._own, self._scores = [], [], []
         try:
             yield
@@ -128,7 +129,8 @@ class RouteReplay:
     def observed(self) -> Observed:
         """What the forward pass just done chose; what is recomputed in the backward pass is not seen again."""
         assert self._chosen is not None and len(self._chosen) == len(self._routers), "read between forward and backward"
-        found = Observed(torch.stack(self._chosen, 1), torch.stack(self._own, 1), list(self._scores))
+        scores = [own[self._kept] for own in self._scores]
+        found = Observed(torch.stack(self._chosen, 1), torch.stack(self._own, 1), scores)
         self._chosen = None
         return found
 
@@ -148,7 +150,10 @@ class RouteReplay:
                 kept = replay._kept
                 replay._chosen.append(chosen[kept])
                 replay._own.append(own[kept])
-                replay._scores.append(scores[kept])
+                if replay._keeps_scores:
+                    # Whole, and indexed outside: what is saved here for the backward pass has to be what recomputation
+                    # saves again.
+                    replay._scores.append(scores)
             weights = scores.gather(1, chosen)
             if self.route_norm:
                 weights = weights / (weights.sum(dim=-1, keepdim=True) + 1e-20)
@@ -160,7 +165,7 @@ class RouteReplay:
 @dataclass(slots=True)
 class Observed:
     """One forward pass at L predicting positions: expert ids used and those that the trainer would have chosen, both
-    [L, layers, top_k], and every layer's scores [L, experts] with their gradient."""
+    [L, layers, top_k], and where they were kept every layer's scores [L, experts] with their gradient."""
 
     used: Tensor
     own: Tensor
