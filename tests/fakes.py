@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from envs.base import Environment, StepResult
 from envs.domain import Domain, Draft
-from envs.types import FinishReason, Message, Task, Trajectory
+from envs.types import FinishReason, Message, Routes, Task, Trajectory
 from rewards.score import Score, scored
 from rollouts.chat import ChatRenderer
 from rollouts.engine import Completion, TurnRequest
@@ -30,10 +30,14 @@ Answer = tuple[list[int], list[float], FinishReason]
 
 
 class ScriptedEngine:
-    """Answers each request with what `script(request)` gives; keeps every request and every release."""
+    """Answers each request with what `script(request)` gives; keeps every request and every release.
 
-    def __init__(self, script: Callable[[TurnRequest], Answer], version: int = 3):
-        self._script, self._version = script, version
+    Where routes are asked for, the experts of position p are p and p + 1 modulo 8, in one layer; `lost_rows` of them
+    are missing at the end.
+    """
+
+    def __init__(self, script: Callable[[TurnRequest], Answer], version: int = 3, lost_rows: int = 0):
+        self._script, self._version, self._lost_rows = script, version, lost_rows
         self.requests: list[TurnRequest] = []
         self.released: list[int] = []
 
@@ -48,7 +52,15 @@ class ScriptedEngine:
             logprobs=logprobs,
             versions=[self._version] * len(ids),
             finish_reason=reason,
+            routes=self._routes(request, len(ids)),
         )
+
+    def _routes(self, request: TurnRequest, num_sampled: int) -> Routes | None:
+        if request.routes_from is None:
+            return None
+        positions = range(request.routes_from, len(request.prompt_ids) + num_sampled - 1 - self._lost_rows)
+        ids = bytes(expert % 8 for position in positions for expert in (position, position + 1))
+        return Routes(layers=(0,), top_k=2, width=1, ids=ids)
 
     def release(self, episode: int) -> None:
         self.released.append(episode)

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,13 +31,27 @@ DOMAINS = {"a/x": 0, "b/y": 1}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One policy.  `extras`: also shards, the quantiser's values, a second step, and a step on a batch with NaN."""
+    """One policy.  `extras`: also shards, the quantiser's values, a second step, and a step on a batch with NaN.
+
+    `routes`: of the policy; the samples of its step then bring `forced_routes`.  `load_balance`: its factor.
+    """
 
     name: str
     expert_parallel: int = 2
     zero_stage: int = 1
     activation_checkpointing: bool = False
     extras: bool = False
+    routes: str = "none"
+    load_balance: float = 0.0
+
+
+def forced_routes(samples: list[Sample], num_layers: int, num_experts: int, top_k: int) -> list[np.ndarray]:
+    """Experts drawn at random for every token but the last: hardly ever those that a router would choose."""
+    rng = np.random.default_rng(5)
+    return [
+        rng.random((len(sample.ids) - 1, num_layers, num_experts)).argsort(-1)[..., :top_k].astype(np.uint8)
+        for sample in samples
+    ]
 
 
 def sequences(seed: int, count: int) -> list[Sample]:
@@ -102,6 +117,7 @@ def make_policy(rank: int, world: int, model_dir: Path, store: Path, case: Case,
         weight_decay=0.0,
         init_file=str(store),
         num_threads=1,
+        routes=case.routes,
     )
     return Policy(settings, rank, world)
 
@@ -131,6 +147,29 @@ def _train(policy: Any, case: Case) -> dict[str, Any]:
         seen["nan"] = nan_step(policy)
         seen["state after nan"], _ = policy.read_state()
         seen["weights after nan"] = weights(policy)
+    return seen
+
+
+def replay(rank: int, world: int, model_dir: Path, store: Path, cases: list[Case]) -> dict[str, Any]:
+    """Log-probs and a step of each case on samples whose routes were drawn at random."""
+    seen = {}
+    for case in cases:
+        policy = make_policy(rank, world, model_dir, store, case)
+        samples = sequences(*FIRST)
+        shape = policy.replay.shape
+        for sample, ids in zip(
+            samples, forced_routes(samples, len(shape.layers), shape.num_experts, shape.top_k), strict=True
+        ):
+            sample.routes, sample.route_layers = ids, shape.layers
+        rows = pack(samples, token_weights(samples, "domain"), DOMAINS, ROW_TOKENS, world)[rank]
+        logprobs: dict[int, list[float]] = {}
+        for batch, values in zip(rows, policy.logprobs(rows), strict=True):
+            for sequence, value in zip(batch.sequence_ids.tolist(), values.tolist(), strict=True):
+                logprobs.setdefault(sequence, []).append(value)
+        totals = policy.train_step(
+            [rows], "dppo", LossOptions(), LEARNING_RATE, VERSION, len(DOMAINS), case.load_balance
+        )
+        seen[case.name] = {"logprobs": logprobs, "totals": totals, "state": policy.read_state()[0]}
     return seen
 
 

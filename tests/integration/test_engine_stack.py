@@ -15,8 +15,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from envs.types import Routes
 from rollouts.engine import Completion, SamplingParams, TurnRequest
 from rollouts.pool import EngineActor
+from rollouts.routes import decode
 from rollouts.vllm_engine import EngineServer, EngineSettings, VllmDriver
 from tests.integration.tiny import (
     CHARACTERS,
@@ -24,6 +26,7 @@ from tests.integration.tiny import (
     continuation_logprobs,
     decoded,
     masters,
+    own_experts,
     shard_of,
     tiny_config,
     transformers_model,
@@ -198,6 +201,77 @@ def test_the_order_of_submission_changes_no_bit(engine: EngineActor) -> None:
     assert play(engine._server, shuffled, cut=5) == reference
     assert play(engine._server, order[::-1], cut=1) == reference
     assert len(reference) == 36
+
+
+def test_routes_are_those_of_every_position(folder: Path) -> None:
+    """Prompts, turns after the first, positions out of the prefix cache, turns that were cut."""
+    settings = dataclasses.replace(settings_for(folder, "bf16"), routes="capture")
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as executor:
+        plays = executor.submit(routed_turns, settings).result(240)
+    model = transformers_model(decoded(masters(1)))
+    differing = total = 0
+    for ids, first, routes, cached in plays:
+        found = torch.from_numpy(decode(routes).astype("int64")).sort(-1).values
+        expected = own_experts(model, ids)[first : len(ids) - 1]
+        assert routes.layers == tuple(range(model.config.num_hidden_layers)) and found.shape == expected.shape
+        differing += int((found != expected).any(-1).sum())
+        total += expected.shape[0] * expected.shape[1]
+        assert cached in (0, 1)
+    assert sum(cached for *_, cached in plays) == 24
+    # Two kernels round differently, which may turn a near tie; a shift by one position would differ nearly everywhere.
+    assert total > 5000 and differing <= total // 1000
+
+
+def routed_turns(settings: EngineSettings) -> list[tuple[list[int], int, Routes, int]]:
+    """Two turns of each request, then the first ones again on a warm cache: ids, first position, routes, and whether
+    the prompt was in the prefix cache."""
+    driver = VllmDriver(settings)
+    load(driver, 1, 1, "mxfp4", "bf16")
+    asked = [dataclasses.replace(request, routes_from=0) for request in long_requests()]
+    first = driver.complete(asked)
+    later = [
+        dataclasses.replace(
+            second_turn(request, completion), routes_from=len(request.prompt_ids) + len(completion.token_ids) - 1
+        )
+        for request, completion in zip(asked, first, strict=True)
+    ]
+    plays = _routed(driver, later, first_is_cached=False)
+    again = [dataclasses.replace(request, episode=100 + request.episode) for request in asked]
+    plays += _routed(driver, again, first_is_cached=True)
+    plays += [_play(request, completion, 0) for request, completion in zip(asked, first, strict=True)]
+    del driver
+    gc.collect()
+    return plays
+
+
+def _routed(
+    driver: VllmDriver, asked: Sequence[TurnRequest], first_is_cached: bool
+) -> list[tuple[list[int], int, Routes, int]]:
+    """Without the reset of the prefix cache that `complete` begins with."""
+    for request in asked:
+        driver.add(request)
+    done: dict[tuple[int, int], Completion] = {}
+    while len(done) < len(asked):
+        done |= {(item.episode, item.turn): item for item in driver.step()}
+    return [_play(request, done[request.key], int(first_is_cached)) for request in asked]
+
+
+def _play(request: TurnRequest, completion: Completion, cached: int) -> tuple[list[int], int, Routes, int]:
+    assert completion.routes is not None and request.routes_from is not None
+    return [*request.prompt_ids, *completion.token_ids], request.routes_from, completion.routes, cached
+
+
+def long_requests() -> list[TurnRequest]:
+    """Prompts of several cache blocks, half of them with a common beginning."""
+    rng = random.Random(3)
+    common = tuple(rng.randrange(*CHARACTERS) for _ in range(70))
+    found = []
+    for request in requests():
+        own = tuple(rng.randrange(*CHARACTERS) for _ in range(70))
+        found.append(
+            dataclasses.replace(request, prompt_ids=(*(common if request.episode % 2 else own), *request.prompt_ids))
+        )
+    return found
 
 
 def without(shard: Shard, name: str) -> Shard:

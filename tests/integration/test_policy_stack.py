@@ -13,8 +13,26 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.integration.policy_ranks import FIRST, Case, alone, batches, launch, resume, sequences, train
-from tests.integration.tiny import continuation_logprobs, masters, trained, transformers_model, write_folder
+from tests.integration.policy_ranks import (
+    FIRST,
+    Case,
+    alone,
+    batches,
+    forced_routes,
+    launch,
+    replay,
+    resume,
+    sequences,
+    train,
+)
+from tests.integration.tiny import (
+    continuation_logprobs,
+    forced_experts,
+    masters,
+    trained,
+    transformers_model,
+    write_folder,
+)
 from train.policy import mxfp4
 from train.weights import formats
 from train.weights.publish import assemble, make_shard
@@ -204,3 +222,77 @@ def test_what_computes_something_else_is_refused(seen: list[Seen]) -> None:
     refused = seen[0]["refused"]
     assert "conversion changes the model" in refused["swapped"] and "model.autoep_preset" in refused["swapped"]
     assert "conversion changes the model" in refused["preset"] and "'deepseek_v3'" in refused["preset"]
+
+
+# --- routes ------------------------------------------------------------------------------------------------------
+
+REPLAYED = (
+    Case(name="replay", routes="replay", load_balance=0.1),
+    Case(name="checkpointing", routes="replay", load_balance=0.1, activation_checkpointing=True),
+    Case(name="stage 3", routes="replay", load_balance=0.1, zero_stage=3),
+    Case(name="unbalanced", routes="replay"),
+    Case(name="observe", routes="observe"),
+)
+
+
+@pytest.fixture(scope="module")
+def replayed(model_dir: Path) -> tuple[Seen, Seen]:
+    """Steps on routes that were drawn at random: of a rank alone, and of two together."""
+    alone_case = [Case(name="one rank", routes="replay", load_balance=0.1, expert_parallel=1)]
+    with ThreadPoolExecutor(2) as executor:
+        pair = executor.submit(launch, replay, 2, model_dir, model_dir.parent / "replay-pair", list(REPLAYED))
+        single = executor.submit(launch, replay, 1, model_dir, model_dir.parent / "replay-one", alone_case)
+        one: Seen = single.result()[0]["one rank"]
+        first, second = pair.result()
+    for name, own in first.items():
+        own["logprobs"] |= second[name]["logprobs"]  # each rank has its own rows
+    return one, first
+
+
+def test_replay_goes_through_the_experts_that_were_given(replayed: tuple[Seen, Seen]) -> None:
+    """Against transformers' own model, whose routers are told the same experts."""
+    one, pair = replayed
+    model = transformers_model(trained(masters(SEED)))
+    samples = sequences(*FIRST)
+    config = model.config
+    routes = forced_routes(samples, config.num_hidden_layers, config.num_experts, config.num_experts_per_tok)
+    for number, (sample, ids) in enumerate(zip(samples, routes, strict=True)):
+        split = sample.loss_mask.index(True)
+        whole = torch.from_numpy(ids).long()
+        with forced_experts(model, torch.cat([whole, whole[-1:]])):  # the last token predicts nothing
+            expected = continuation_logprobs(model, sample.ids[:split], sample.ids[split:])
+        own = continuation_logprobs(model, sample.ids[:split], sample.ids[split:])
+        for found in (one, pair["replay"], pair["checkpointing"], pair["stage 3"]):
+            assert found["logprobs"][number] == pytest.approx(expected, abs=2e-4)
+        assert pair["observe"]["logprobs"][number] == pytest.approx(own, abs=2e-4)
+        assert max(abs(a - b) for a, b in zip(own, expected, strict=True)) > 5e-3
+
+
+def test_every_split_takes_the_same_step_on_replayed_routes(replayed: tuple[Seen, Seen]) -> None:
+    """Loss, balance loss and every master, whatever is recomputed or gathered; routers still learn."""
+    one, pair = replayed
+    gates = [name for name in one["state"] if name.endswith(".router.gate.weight")]
+    for name in ("replay", "checkpointing", "stage 3"):
+        found = pair[name]
+        for total in ("loss", "balance_loss", "gradient_norm", "routes_own_differ", "routes_given"):
+            assert found["totals"][total] == pytest.approx(one["totals"][total], rel=1e-5)
+        assert max(distance(found["state"][key], value) for key, value in one["state"].items()) < 1e-4
+        assert found["totals"]["routes_differ"] == 0.0
+        assert {key: value for key, value in found["totals"].items() if key.startswith("routes/")} == {
+            key: value for key, value in one["totals"].items() if key.startswith("routes/")
+        }
+    before = masters(SEED)
+    assert gates and all(not torch.equal(one["state"][name], before[name]) for name in gates)
+    # Experts drawn evenly, whatever the scores: near 1.  It enters the loss by its factor, and the gradient.
+    assert one["totals"]["balance_loss"] == pytest.approx(1.0, abs=0.05)
+    assert one["totals"]["loss"] - pair["unbalanced"]["totals"]["loss"] == pytest.approx(
+        0.1 * one["totals"]["balance_loss"], rel=1e-4
+    )
+    assert not torch.equal(pair["replay"]["state"][gates[0]], pair["unbalanced"]["state"][gates[0]])
+
+
+def test_observing_counts_and_changes_nothing(replayed: tuple[Seen, Seen], seen: list[Seen]) -> None:
+    observed = replayed[1]["observe"]["totals"]
+    assert observed["loss"] == pytest.approx(seen[0]["two ranks"]["totals"]["loss"], rel=1e-6)
+    assert observed["routes_differ"] == observed["routes_own_differ"] > 0.9 * observed["routes_given"] > 0
+    assert seen[0]["two ranks"]["totals"]["routes_given"] == 0.0

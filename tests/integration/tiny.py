@@ -5,7 +5,8 @@ In: a seed.  Out: weights and the reference log-probs that engines and trainers 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,42 @@ def trained(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     experts = {name: tensor for name, tensor in decoded(weights).items() if ".experts." in name}
     dense = {formats.dense_name(name): tensor for name, tensor in weights.items() if not formats.is_expert(name)}
     return experts | dense
+
+
+@contextlib.contextmanager
+def forced_experts(model: Any, ids: Tensor) -> Iterator[None]:
+    """transformers' model goes through these experts [positions, layers, top_k], weighted by its own scores."""
+    originals = [layer.mlp.gate.forward for layer in model.model.layers]
+
+    def make_forward(gate: Any, chosen: Tensor) -> Any:
+        def forward(hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            logits = torch.nn.functional.linear(hidden.reshape(-1, gate.hidden_dim), gate.weight)
+            picked = logits.softmax(-1).gather(1, chosen)
+            return logits, picked / picked.sum(-1, keepdim=True), chosen
+
+        return forward
+
+    for row, layer in enumerate(model.model.layers):
+        layer.mlp.gate.forward = make_forward(layer.mlp.gate, ids[:, row])
+    try:
+        yield
+    finally:
+        for layer, original in zip(model.model.layers, originals, strict=True):
+            layer.mlp.gate.forward = original
+
+
+@torch.no_grad()
+def own_experts(model: Any, ids: Sequence[int]) -> Tensor:
+    """What transformers' routers choose [positions, layers, top_k], each set in ascending order."""
+    found: list[Tensor] = []
+    hooks = [
+        layer.mlp.gate.register_forward_hook(lambda module, inputs, output: found.append(output[2].sort(-1).values))
+        for layer in model.model.layers
+    ]
+    model(input_ids=torch.tensor([list(ids)]), use_cache=False)
+    for hook in hooks:
+        hook.remove()
+    return torch.stack(found, dim=1)
 
 
 @torch.no_grad()

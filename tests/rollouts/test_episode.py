@@ -17,6 +17,7 @@ from rollouts.chat import ChatRenderer
 from rollouts.engine import EngineFailure, TurnRequest
 from rollouts.episode import EpisodeLimits, EpisodeSettings, run_episode, sampling_seed
 from tests.fakes import Answer, ScriptedEngine, ScriptedEnvironment, says, toy_domain, toy_renderer
+from train.policy.packing import samples_from_trajectory
 from train.policy.tiny import build_tokenizer
 
 RENDERER = toy_renderer()
@@ -36,9 +37,12 @@ def play(
     renderer: ChatRenderer = RENDERER,
     number: int = 7,
     sample: int = 2,
+    routes: bool = False,
 ) -> Trajectory:
     task = domain.task(5)
-    settings = EpisodeSettings(number=number, sample=sample, tier="low", limits=limits, temperature=1.0, seed=11)
+    settings = EpisodeSettings(
+        number=number, sample=sample, tier="low", limits=limits, temperature=1.0, seed=11, routes=routes
+    )
     prompt = renderer.prompt_ids(task.prompt, domain.tools, "low")
     return asyncio.run(run_episode(task, domain, settings, renderer, engine, prompt))
 
@@ -152,6 +156,38 @@ def test_sampled_ids_are_never_made_again_from_text() -> None:
     first, second = trajectory.turns
     assert first.message.text == "a" and first.completion_ids == [byte, END]
     assert second.prompt_ids[len(first.prompt_ids)] == byte
+
+
+# --- routes ------------------------------------------------------------------------------------------------------
+
+
+def test_each_turn_asks_for_the_routes_that_its_segment_does_not_have_yet() -> None:
+    engine = always("one")
+    trajectory = play(toy_domain(num_replies=2), engine, routes=True)
+    (sample,) = samples_from_trajectory(trajectory, 1.0)
+    assert sample.routes is not None and len(sample.routes) == len(sample.ids) - 1
+    assert sample.routes[:, 0, 0].tolist() == [position % 8 for position in range(len(sample.ids) - 1)]
+    lengths = [len(turn.prompt_ids) + len(turn.completion_ids) for turn in trajectory.turns]
+    assert [request.routes_from for request in engine.requests] == [0, lengths[0] - 1, lengths[1] - 1]
+    assert all(request.routes_from is None for request in _asked_without_routes())
+
+
+def test_a_truncated_turn_has_its_routes() -> None:
+    limits = EpisodeLimits(turn_tokens=4, trajectory_tokens=64, context=100_000)
+    (turn,) = play(toy_domain(), always("1234567"), limits, routes=True).turns
+    assert turn.routes is not None and turn.routes.num_rows == len(turn.prompt_ids) + 4 - 1
+
+
+def test_an_engine_without_all_routes_is_a_failure_that_names_the_remedy() -> None:
+    engine = ScriptedEngine(lambda request: says([*encode("x"), END], request), lost_rows=1)
+    with pytest.raises(EngineFailure, match=r"episode 7, turn 0: .* routes of \d+ positions .*algorithm.routes=none"):
+        play(toy_domain(), engine, routes=True)
+
+
+def _asked_without_routes() -> list[TurnRequest]:
+    engine = always("one")
+    play(toy_domain(num_replies=2), engine)
+    return engine.requests
 
 
 # --- tools -------------------------------------------------------------------------------------------------------
