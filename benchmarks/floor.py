@@ -55,7 +55,8 @@ class BareTrainer(TrainerActor):
 
     def prepare(self, parts: Any, places: Any, domain_index: Any) -> None:
         groups = dict(zip(places, fetch_groups(list(places.values())), strict=True))
-        self._rows = [build_row(*self._samples(row, groups), domain_index) for rows in parts for row in rows]
+        routed = self._policy.settings.routes != "none"
+        self._rows = [build_row(*self._samples(row, groups, routed), domain_index) for rows in parts for row in rows]
 
     def bare(self) -> float:
         """Seconds of forward, backward and step; the learning rate is 0, so that nothing changes."""
@@ -170,8 +171,9 @@ def measure(run: Run, num_steps: int) -> list[dict[str, float]]:
     recorder = Recorder()
     recorder.attach(run, collector)
     loop.publish(run)
-    shards = ray.get(run.trainers.shards(run.version, "mxfp4"))
-    num_bytes = sum(len(shard.payload) for shard in shards)
+    num_chunks, make_chunk = run.trainers.publisher(run.version, "mxfp4", 1, delta=False)
+    assert num_chunks == 1
+    num_bytes = sum(len(shard.payload) for shard in ray.get(make_chunk(0, True, 60.0)))
     rows = []
     for number in range(num_steps + 1):
         before = dict(run.seconds)

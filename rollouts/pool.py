@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import pathlib
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,34 +21,12 @@ import ray
 
 from envs.types import Split, Task
 from rollouts.engine import Completion, EngineFailure, TurnRequest
+from rollouts.engine_actor import ChunkReport, EngineActor, EngineReport, Receiver
 from rollouts.group import summarise
 from rollouts.objects import GroupResult, GroupWriter, Place, fetch_groups, put_groups
 from rollouts.store import read_groups, write_groups
-from rollouts.vllm_engine import EngineServer, EngineSettings, VllmDriver
+from rollouts.vllm_engine import EngineSettings
 from rollouts.worker import Assignment, EpisodeWorker, WorkerSettings
-
-# Reads shards, checks them and writes the engine's file: (shards, format, directory) -> Prepared.
-Prepare = Callable[[Sequence[Any], str], "Prepared"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
-    """A version's weights on an engine's node: one file in serving format, and the digest of all its bytes."""
-
-    path: str
-    num_tensors: int
-    version: int
-    checksum: str
-    digests: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineReport:
-    """What an engine says it serves."""
-
-    version: int
-    checksum: str
-    busy_seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,59 +54,23 @@ class PoolSettings:
     worker_nodes: Sequence[Mapping[str, float]] = ()
 
 
-class EngineActor:
-    """An `EngineServer` and the receiving end of publishing.  Threaded: a waiting `collect` blocks nobody."""
+# (number of the chunk, whether in full, seconds it may take) -> references to the trainer ranks' shards
+MakeChunk = Callable[[int, bool, float], Sequence[Any]]
 
-    def __init__(self, settings: EngineSettings, deterministic: bool, format: str, prepare: Prepare):
-        self._format, self._prepare = format, prepare
-        self._server = EngineServer(lambda: VllmDriver(settings), deterministic=deterministic)
-        self._digests: dict[str, str] | None = None
 
-    def open(self, episodes: Sequence[int]) -> None:
-        self._server.open(episodes)
+@dataclass(slots=True, kw_only=True)
+class PublishReport:
+    """What a publish cost: bytes that travelled to one engine, what they would have been without patches, and chunks
+    that some engine wanted in full."""
 
-    def submit(self, client: str, requests: Sequence[TurnRequest], released: Sequence[int]) -> None:
-        self._server.submit(client, requests, released)
+    num_bytes: int = 0
+    full_bytes: int = 0
+    refreshed: int = 0
+    engine: EngineReport | None = None
 
-    def collect(self, client: str, timeout: float) -> list[Completion]:
-        return self._server.collect(client, timeout)
-
-    def publish(self, *shards: Any) -> EngineReport:
-        """Check the shards, load them, and say what is served now."""
-        prepared = self._prepare(shards, self._format)
-        try:
-            self._server.run(
-                lambda driver: driver.load(prepared.path, prepared.num_tensors, prepared.version, prepared.checksum)
-            )
-        finally:
-            pathlib.Path(prepared.path).unlink(missing_ok=True)
-        self._digests = dict(prepared.digests)
-        return self.report()
-
-    def digests(self) -> dict[str, str]:
-        """Digest of every tensor of the version that is served, as it was published."""
-        if self._digests is None:
-            raise EngineFailure("nothing was published to this engine yet")
-        return self._digests
-
-    def report(self) -> EngineReport:
-        def read(driver: VllmDriver) -> EngineReport:
-            return EngineReport(
-                version=driver.version, checksum=driver.checksum, busy_seconds=self._server.busy_seconds
-            )
-
-        report: EngineReport = self._server.run(read)
-        return report
-
-    def reset_prefix_cache(self) -> None:
-        self._server.run(lambda driver: driver.reset_prefix_cache())
-
-    def complete(self, requests: Sequence[TurnRequest]) -> list[Completion]:
-        completions: list[Completion] = self._server.run(lambda driver: driver.complete(requests))
-        return completions
-
-    def stop(self) -> None:
-        self._server.stop()
+    def add(self, reports: Sequence[ChunkReport]) -> None:
+        self.num_bytes += max(report.num_bytes for report in reports)
+        self.full_bytes += reports[0].full_bytes
 
 
 class WorkerActor:
@@ -194,11 +137,11 @@ async def _engine_call(reference: Any) -> Any:
 class RolloutPool:
     """The driver's handle.  All methods block; all raise `EngineFailure` where an engine failed."""
 
-    def __init__(self, settings: PoolSettings, prepare: Prepare):
+    def __init__(self, settings: PoolSettings, receiver: Callable[[], Receiver]):
         self.settings = settings
         self._episodes = itertools.count()
         self._storing: list[Any] = []
-        self._engines = [self._make_engine(number, prepare) for number in range(settings.num_engines)]
+        self._engines = [self._make_engine(number, receiver) for number in range(settings.num_engines)]
         self._workers = [self._make_worker(number) for number in range(settings.num_workers)]
 
     def wait_until_ready(self) -> None:
@@ -207,16 +150,56 @@ class RolloutPool:
         waiting += [actor.ready.remote() for actor in self._workers]
         _get(waiting, self.settings.start_seconds, "start")
 
-    def publish(self, version: int, shards: Sequence[Any]) -> EngineReport:
-        """Load one version everywhere; EngineFailure names a refused shard, a dead or a slow engine.
+    def publish(self, version: int, num_chunks: int, make_chunk: MakeChunk) -> PublishReport:
+        """Load one version everywhere, chunk by chunk; EngineFailure names a refused shard, a dead or a slow engine.
 
-        A failed publish leaves engines on version -1, which nothing is sampled from; the next one works.
+        make_chunk(number, full, seconds): references to every trainer rank's shard of a chunk, without patches where
+        `full`.  The next chunk is made while one is loaded.  A failed publish leaves engines on version -1, which
+        nothing is sampled from, or on what they served; the next one works.
         """
-        references = [actor.publish.remote(*shards) for actor in self._engines]
-        reports = _get(references, self.settings.publish_seconds, f"publish version {version}")
+        deadline = time.monotonic() + self.settings.publish_seconds
+        try:
+            self._ask("begin_publish", version, num_chunks, seconds=deadline - time.monotonic())
+            found = PublishReport()
+            shards = make_chunk(0, False, deadline - time.monotonic())
+            for number in range(num_chunks):
+                loading = [actor.take_chunk.remote(*shards) for actor in self._engines]
+                if number + 1 < num_chunks:
+                    shards = make_chunk(number + 1, False, deadline - time.monotonic())
+                doing = f"load chunk {number} of {num_chunks} of version {version}"
+                reports = _get(loading, deadline - time.monotonic(), doing)
+                found.add(self._refresh(found, number, reports, make_chunk, doing, deadline))
+            reports = self._ask("commit_publish", seconds=deadline - time.monotonic(), doing=f"serve version {version}")
+        except Exception:
+            for actor in self._engines:
+                actor.abort_publish.remote()  # nobody waits for an engine that may hang or be dead
+            raise
         self._check_reports(reports, version)
-        report: EngineReport = reports[0]
-        return report
+        found.engine = reports[0]
+        return found
+
+    def _refresh(
+        self,
+        found: PublishReport,
+        number: int,
+        reports: list[ChunkReport],
+        make_chunk: MakeChunk,
+        doing: str,
+        deadline: float,
+    ) -> list[ChunkReport]:
+        """Send a chunk in full to the engines that could not use its patches."""
+        stale = [actor for actor, report in zip(self._engines, reports, strict=True) if not report.is_loaded]
+        if not stale:
+            return reports
+        found.refreshed += 1
+        shards = make_chunk(number, True, deadline - time.monotonic())
+        again = _get([actor.take_chunk.remote(*shards) for actor in stale], deadline - time.monotonic(), doing)
+        if not all(report.is_loaded for report in again):
+            raise EngineFailure(f"could not {doing}: an engine refused it in full")
+        return [*(report for report in reports if report.is_loaded), *again]
+
+    def _ask(self, method: str, *arguments: Any, seconds: float, doing: str = "begin a publish") -> list[Any]:
+        return _get([getattr(actor, method).remote(*arguments) for actor in self._engines], seconds, doing)
 
     def digests(self) -> dict[str, str]:
         """Name -> digest of every tensor that the engines serve (they were checked to agree)."""
@@ -349,11 +332,12 @@ class RolloutPool:
                 f"{len(wrong)} of {len(reports)} engines serve version {wrong[0]}, the trainer is at {version}: "
                 "a publish was skipped or failed; nothing was trained on their tokens"
             )
-        checksums = {report.checksum for report in reports}
-        if len(checksums) > 1:
-            raise EngineFailure(f"engines at version {version} hold different bytes: {sorted(checksums)}")
+        for kind in ("checksum", "kernel_checksum"):
+            checksums = {getattr(report, kind) for report in reports}
+            if len(checksums) > 1:
+                raise EngineFailure(f"engines at version {version} differ in their {kind}: {sorted(checksums)}")
 
-    def _make_engine(self, number: int, prepare: Prepare) -> Any:
+    def _make_engine(self, number: int, receiver: Callable[[], Receiver]) -> Any:
         settings = self.settings
         options = {
             "num_cpus": settings.engine_cpus,
@@ -362,11 +346,7 @@ class RolloutPool:
             "runtime_env": {"env_vars": settings.engine_environment},
             "resources": dict(settings.engine_nodes[number]) if settings.engine_nodes else {},
         }
-        return (
-            ray.remote(EngineActor)
-            .options(**options)
-            .remote(settings.engine, settings.deterministic, settings.format, prepare)
-        )
+        return ray.remote(EngineActor).options(**options).remote(settings.engine, settings.deterministic, receiver)
 
     def _make_worker(self, number: int) -> Any:
         settings = self.settings

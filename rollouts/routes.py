@@ -1,8 +1,7 @@
 """Which experts the engine chose, read out of vLLM's own routers: for the trainer to replay.
 
-In: the steps of an engine.  Out: `Routes` of finished turns.  vLLM mixes `RouteCapture` into its workers
-(`worker_extension_cls`), so it runs in the worker's process at any tensor-parallel size; `rollouts.vllm_engine` calls
-it.
+In: the steps of an engine.  Out: `Routes` of finished turns.  vLLM mixes `RouteCapture` into its workers (see
+`rollouts.extension`), so it runs in the worker's process at any tensor-parallel size; `rollouts.vllm_engine` calls it.
 
 What a router chose is kept by cache slot, as keys and values are: a position that a later request finds in the prefix
 cache has its routes there too, and a request that was preempted overwrites its own.
@@ -19,8 +18,6 @@ from typing import Any
 import numpy as np
 
 from envs.types import Routes
-
-EXTENSION = "rollouts.routes.RouteCapture"
 
 
 class RouteCapture:

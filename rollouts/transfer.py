@@ -1,12 +1,13 @@
 """How a running vLLM engine takes new weights on a CPU (or anywhere a file can be read): a weight-transfer backend.
 
-In: one safetensors file on the engine's node (tmpfs), already in serving format, whose checksums were verified by
-`rollouts.vllm_engine`.  Out: a model whose every parameter came from that file, or an error that names what did not.
-vLLM loads this module by path in each of its worker processes, so it works for any tensor-parallel size.
+In: safetensors files on the engine's node (tmpfs), already in serving format, whose checksums were verified by
+`train.weights.publish`.  Out: a model whose every parameter came from those files, or an error that names what did
+not.  It runs in each of vLLM's worker processes (`rollouts.extension`), so it works for any tensor-parallel size.
 """
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
 from vllm.model_executor.model_loader.reload import finalize_layerwise_reload, initialize_layerwise_reload
 
 BACKEND = "jointrl_file"
+_PIECE = 2**26
 
 
 @dataclass
@@ -26,53 +28,89 @@ class FileInit(WeightTransferInitInfo):
 
 @dataclass
 class FileUpdate(WeightTransferUpdateInfo):
-    """Where this version's weights lie, and how many tensors have to be there."""
+    """Where a chunk of this version's weights lies, and how many tensors have to be there."""
 
     path: str
     num_tensors: int
 
 
 class FileWeightTransfer(WeightTransferEngine):
-    """Loads a whole version at once, through vLLM's layer-wise reload."""
+    """Loads a version chunk by chunk through vLLM's layer-wise reload; finishing says whether all of it came."""
 
     init_info_cls = FileInit
     update_info_cls = FileUpdate
     supports_draft_weight_update = False
 
     def init_transfer_engine(self, init_info: FileInit) -> None:
-        return None
+        self._is_open = False
 
     def start_weight_update(self) -> None:
+        if self._is_open:
+            self.abort()
         _forget_prepacked_experts(self.model)
         self._expected = {name for name, _ in self.model.named_parameters()}
+        self._given: set[str] = set()
+        self._loaded: set[str] = set()
         initialize_layerwise_reload(self.model)
+        self._is_open = True
 
     def update_weights(self, update_info: dict) -> None:
         try:
             self.receive_weights(self.parse_update_info(update_info))
         except Exception:
-            # Close the half-done reload, or the next publish would go on counting where this one stopped.  What the
-            # model holds now is undefined; the driver has already disowned its version.
-            finalize_layerwise_reload(self.model, self.model_config)
+            self.abort()
             raise
 
     def receive_weights(self, update_info: FileUpdate) -> None:
         tensors = load_file(update_info.path)
         if len(tensors) != update_info.num_tensors:
             raise RuntimeError(f"{update_info.path}: {len(tensors)} tensors, {update_info.num_tensors} were announced")
-        parts = missing_parts(self.model, set(tensors))
+        again = sorted(self._given & tensors.keys())
+        if again:
+            raise RuntimeError(f"{len(again)} tensors came in two chunks, the first are {again[:3]}")
+        self._given |= tensors.keys()
+        self._loaded |= set(self.model.load_weights(iter(tensors.items())) or ())
+
+    def finish_weight_update(self) -> None:
+        parts = missing_parts(self.model, self._given)
+        missing = sorted(self._expected - self._loaded)
+        self.abort()  # closes the reload, in either case
         if parts:
             raise RuntimeError(f"{len(parts)} parts of fused engine parameters did not come, the first are {parts[:3]}")
-        loaded = set(self.model.load_weights(iter(tensors.items())) or ())
-        missing = sorted(self._expected - loaded)
         if missing:
             raise RuntimeError(f"{len(missing)} engine parameters got no weights, the first are {missing[:3]}")
 
-    def finish_weight_update(self) -> None:
-        finalize_layerwise_reload(self.model, self.model_config)
+    def abort(self) -> None:
+        """Close the reload: an open one would go on counting at the next publish where this one stopped.
+
+        Unless all was given, what the model holds now is undefined.
+        """
+        if self._is_open:
+            self._is_open = False
+            finalize_layerwise_reload(self.model, self.model_config)
 
     def shutdown(self) -> None:
         return None
+
+
+def kernel_checksum(model: torch.nn.Module) -> str:
+    """A checksum of every parameter and buffer in the layout that the kernels read, and of their names and shapes.
+
+    Two sums of the 32-bit words, one weighted by position, wrapping at 64 bit: computed where the weights lie, in
+    pieces of `_PIECE` bytes.  For equality of engines and of repeated loads, not against forgery.
+    """
+    digest = hashlib.sha256()
+    for name, tensor in sorted({**dict(model.named_parameters()), **dict(model.named_buffers())}.items()):
+        raw = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+        plain = weighted = 0
+        for start in range(0, len(raw), _PIECE):
+            piece = raw[start : start + _PIECE]
+            words = torch.nn.functional.pad(piece, (0, -len(piece) % 4)).clone().view(torch.int32).long()
+            position = torch.arange(start // 4 + 1, start // 4 + 1 + len(words), device=words.device)
+            plain += int(words.sum())
+            weighted += int((words * position).sum())
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)} {plain} {weighted % 2**64}\n".encode())
+    return digest.hexdigest()
 
 
 def missing_parts(model: Any, given: set[str]) -> list[str]:

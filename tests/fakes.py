@@ -21,7 +21,7 @@ from envs.types import FinishReason, Message, Routes, Task, Trajectory
 from rewards.score import Score, scored
 from rollouts.chat import ChatRenderer
 from rollouts.engine import Completion, TurnRequest
-from rollouts.vllm_engine import EngineServer
+from rollouts.engine_server import EngineServer
 from train.policy.tiny import build_tokenizer
 
 # --- engines -----------------------------------------------------------------------------------------------------

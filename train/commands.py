@@ -48,7 +48,7 @@ def _evaluate(run_dir: Path, saved: Checkpoint, num_tasks: int) -> None:
     with started_ray(config, run_dir / "logs"):
         pool = make_pool(config, prepare_model(config, run_dir / "model"), run_dir)
         pool.wait_until_ready()
-        pool.publish(saved.run["version"], [_whole_shard(saved)])
+        pool.publish(saved.run["version"], 1, lambda chunk, full, seconds: [_whole_shard(saved)])
         names = sorted({domain for mix in composed.mixes.values() for domain in mix.weights})
         tasks = pool.held_out_tasks(names, count, config.evaluate.seconds)
         tiers = {domain: composed.domains[domain].tiers for domain in names}

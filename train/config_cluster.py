@@ -62,10 +62,13 @@ class EngineConfig:
     threads: int
     start_seconds: float
     publish_seconds: float
+    publish_chunks: int
+    publish_delta: bool
 
     def __post_init__(self) -> None:
         one_of("cluster.engine.dtype", self.dtype, ("auto", *DTYPES))
         positive("cluster.engine", self, "count", "tensor_parallel_size", "max_num_seqs", "max_num_batched_tokens")
+        not_negative("cluster.engine.", self, "publish_chunks")
         positive("cluster.engine", self, "threads", "start_seconds", "publish_seconds", "cpu_cache_gib")
 
 

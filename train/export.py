@@ -146,7 +146,9 @@ def _fresh_engine(
         served = formats.decode(tensors) if engine_format == "bf16" else dict(tensors)
         path = Path(scratch) / "weights.safetensors"
         save_file(served, path)
-        driver.load(str(path), len(served), saved.run["version"], "export")
+        driver.begin_update()
+        driver.load_chunk(str(path), len(served))
+        driver.commit_update(saved.run["version"], "export")
         completions = driver.complete(canary_requests(saved.canary))
     return completions, engine_format, engine_format == live["format"]
 

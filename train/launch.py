@@ -7,6 +7,7 @@ In: `Composed` and a run folder.  Out: a `Run` inside a context manager that tea
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -223,7 +224,7 @@ def make_pool(config: Config, model_dir: Path, run_dir: Path) -> RolloutPool:
         start_seconds=engine.start_seconds,
         publish_seconds=engine.publish_seconds,
     )
-    return RolloutPool(settings, publish.prepare)
+    return RolloutPool(settings, functools.partial(publish.Receiver, format, delta=engine.publish_delta))
 
 
 def make_trainers(config: Config, model_dir: Path, rendezvous: Path) -> TrainerGroup:

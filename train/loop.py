@@ -19,6 +19,7 @@ from typing import Any
 
 from rollouts.mixture import Mixture, Outcome
 from rollouts.objects import GroupResult
+from rollouts.pool import PublishReport
 from rollouts.store import file_name
 from train import checkpoint, metrics
 from train.canary import sample_canary
@@ -170,10 +171,13 @@ def publish(run: Run) -> None:
     if run.engine_version == run.version:
         return
 
-    def work() -> None:
-        run.pool.publish(run.version, run.trainers.shards(run.version, shard_format(run)))
+    engine = run.composed.config.cluster.engine
 
-    run.timed("publish", work)
+    def work() -> PublishReport:
+        chunks = run.trainers.publisher(run.version, shard_format(run), engine.publish_chunks, engine.publish_delta)
+        return run.pool.publish(run.version, *chunks)
+
+    run.tracker.log(run.version, metrics.publish(run.timed("publish", work)))
     run.engine_version = run.version
 
 

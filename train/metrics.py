@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from rollouts.mixture import Mixture, Outcome
 from rollouts.objects import GroupResult
+from rollouts.pool import PublishReport
 from train.collect import StepBatch
 
 ACCEPTED = Outcome.ACCEPTED
@@ -75,6 +76,15 @@ def expert_load(totals: dict[str, float], domains: Sequence[str]) -> dict[str, d
             name = domains[int(index)] if kind == "domain" else index
             series.setdefault(f"expert_{what}_by_{kind}", {})[name] = value
     return series
+
+
+def publish(report: PublishReport) -> dict[str, float]:
+    """What went to each engine: MiB, as a share of the whole version, and chunks that were wanted in full."""
+    return {
+        "publish/mebibytes": report.num_bytes / 2**20,
+        "publish/share_of_full": report.num_bytes / max(report.full_bytes, 1),
+        "publish/refreshed_chunks": float(report.refreshed),
+    }
 
 
 def rollout(accepted: Sequence[GroupResult], dropped: Sequence[tuple[GroupResult, Outcome]]) -> dict[str, float]:

@@ -7,18 +7,17 @@ engines before it trains on a token of theirs.
 from __future__ import annotations
 
 import sys
-from typing import Any
 
-from rollouts.pool import RolloutPool
+from rollouts.pool import MakeChunk, PublishReport, RolloutPool
 from train.__main__ import main
 
 publish = RolloutPool.publish
 published: list[int] = []
 
 
-def publish_once(pool: RolloutPool, version: int, shards: Any) -> Any:
+def publish_once(pool: RolloutPool, version: int, num_chunks: int, make_chunk: MakeChunk) -> PublishReport:
     published.append(version)
-    return publish(pool, version, shards) if len(published) == 1 else None
+    return publish(pool, version, num_chunks, make_chunk) if len(published) == 1 else PublishReport()
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gc
 import multiprocessing
 import random
@@ -17,9 +18,10 @@ from torch import Tensor
 
 from envs.types import Routes
 from rollouts.engine import Completion, SamplingParams, TurnRequest
-from rollouts.pool import EngineActor
+from rollouts.engine_actor import EngineActor, EngineReport
+from rollouts.engine_server import EngineServer
 from rollouts.routes import decode
-from rollouts.vllm_engine import EngineServer, EngineSettings, VllmDriver
+from rollouts.vllm_engine import EngineSettings, VllmDriver
 from tests.integration.tiny import (
     CHARACTERS,
     EOS,
@@ -34,7 +36,7 @@ from tests.integration.tiny import (
 )
 from train import launch
 from train.weights import formats
-from train.weights.publish import PublishFailure, Shard, prepare
+from train.weights.publish import PublishFailure, Receiver, Shard
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
@@ -89,9 +91,20 @@ def first_load(settings: EngineSettings, seed: int, shard_format: str, format: s
 
 
 def load(driver: VllmDriver, seed: int, version: int, shard_format: str, format: str) -> None:
-    ready = prepare([shard_of(served(seed, shard_format), version)], format)
-    driver.load(ready.path, ready.num_tensors, ready.version, ready.checksum)
+    receiver = Receiver(format, delta=False)
+    receiver.begin(version, 1)
+    ready = receiver.take([shard_of(served(seed, shard_format), version)])
+    driver.begin_update()
+    driver.load_chunk(ready.path, ready.num_tensors)
+    driver.commit_update(version, receiver.finish()[0])
     Path(ready.path).unlink()
+
+
+def publish(engine: EngineActor, *shards: Shard) -> EngineReport:
+    """A version in one chunk."""
+    engine.begin_publish(shards[0].version, 1)
+    assert engine.take_chunk(*shards).is_loaded
+    return engine.commit_publish()
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +120,7 @@ def fresh(folder: Path) -> Iterator[Callable[[int, str], Result]]:
 @pytest.fixture(scope="module")
 def engine(folder: Path, fresh: Callable[[int, str], Result]) -> Iterator[EngineActor]:
     """The engine actor's own class, in this process: a server thread, a driver, and publishing."""
-    actor = EngineActor(settings_for(folder, "bf16"), True, "bf16", prepare)
+    actor = EngineActor(settings_for(folder, "bf16"), True, functools.partial(Receiver, "bf16", delta=True))
     yield actor
     actor.stop()
 
@@ -123,7 +136,7 @@ def gaps(completions: Sequence[Completion], model: torch.nn.Module, asked: Seque
 
 
 def test_log_probs_are_those_of_the_dequantised_weights(engine: EngineActor) -> None:
-    report = engine.publish(shard_of(served(1), 4))
+    report = publish(engine, shard_of(served(1), 4))
     assert report.version == 4 and engine.digests().keys() == served(1).keys()
     completions = engine.complete(requests())
     assert {version for completion in completions for version in completion.versions} == {4}
@@ -135,7 +148,7 @@ def test_log_probs_are_those_of_the_dequantised_weights(engine: EngineActor) -> 
 
 
 def test_a_temperature_gives_log_probs_of_the_tempered_distribution(engine: EngineActor) -> None:
-    engine.publish(shard_of(served(1), 5))
+    publish(engine, shard_of(served(1), 5))
     asked = requests(temperature=0.7)
     completions = engine.complete(asked)
     model = transformers_model(decoded(masters(1)))
@@ -147,21 +160,21 @@ def test_reloads_equal_a_first_load_to_the_bit(engine: EngineActor, fresh: Calla
     """STACK: a reload that is silently wrong.  Every version of quantised weights, in a row, other requests between."""
     found = {}
     for version, seed in enumerate((1, 2, 3), start=10):
-        engine.publish(shard_of(served(seed), version))
+        publish(engine, shard_of(served(seed), version))
         found[seed] = result(engine.complete(requests()))
         engine.complete(requests(5, temperature=0.3))
         assert result(engine.complete(requests())) == found[seed]
     assert found[1] != found[2] != found[3]
     for seed, reloaded in found.items():
         assert reloaded == fresh(seed, "mxfp4")
-    engine.publish(shard_of(served(1), 13))
+    publish(engine, shard_of(served(1), 13))
     assert result(engine.complete(requests())) == found[1]
 
 
 def test_unquantised_experts_survive_reloads(engine: EngineActor, fresh: Callable[[int, str], Result]) -> None:
     """quant=none: shards in bf16; vLLM 0.32 skips the prepack of unquantised experts on a reload."""
     for version, seed in enumerate((4, 5), start=20):
-        engine.publish(shard_of(served(seed, "bf16"), version))
+        publish(engine, shard_of(served(seed, "bf16"), version))
         completions = engine.complete(requests())
         model = transformers_model(served(seed, "bf16"))
         assert statistics.mean(gaps(completions, model, requests())) < BOUND
@@ -194,7 +207,7 @@ def play(server: EngineServer, order: Sequence[int], cut: int) -> dict[tuple[int
 
 
 def test_the_order_of_submission_changes_no_bit(engine: EngineActor) -> None:
-    engine.publish(shard_of(served(2), 30))
+    publish(engine, shard_of(served(2), 30))
     order = list(range(len(requests())))
     reference = play(engine._server, order, cut=len(order))
     shuffled = random.Random(1).sample(order, len(order))
@@ -281,7 +294,7 @@ def without(shard: Shard, name: str) -> Shard:
 
 def test_a_refused_publish_leaves_the_engine_as_it_was(engine: EngineActor) -> None:
     good = shard_of(served(2), 40)
-    engine.publish(good)
+    publish(engine, good)
     before = result(engine.complete(requests()))
     payload = bytearray(good.payload)
     payload[-1] ^= 1
@@ -293,10 +306,10 @@ def test_a_refused_publish_leaves_the_engine_as_it_was(engine: EngineActor) -> N
         (stale, r"versions \[39, 40\] were mixed"),
     ):
         with pytest.raises(PublishFailure, match=says):
-            engine.publish(*shards)
+            publish(engine, *shards)
         assert engine.report().version == 40
     assert result(engine.complete(requests())) == before
-    assert engine.publish(shard_of(served(3), 41)).version == 41
+    assert publish(engine, shard_of(served(3), 41)).version == 41
     assert (
         statistics.mean(gaps(engine.complete(requests()), transformers_model(decoded(masters(3))), requests())) < BOUND
     )
@@ -319,9 +332,9 @@ def test_a_parameter_without_weights_is_named_and_the_version_disowned(
     """F54: a whole version by its checksums, but not by what the engine has."""
     tensors = {other: tensor for other, tensor in served(2, "bf16").items() if other != name}
     with pytest.raises(RuntimeError, match=says):
-        engine.publish(shard_of(tensors, 50))
+        publish(engine, shard_of(tensors, 50))
     assert engine.report().version == -1
-    assert engine.publish(shard_of(served(2), 51)).version == 51
+    assert publish(engine, shard_of(served(2), 51)).version == 51
     found = gaps(engine.complete(requests()), transformers_model(decoded(masters(2))), requests())
     assert statistics.mean(found) < BOUND
 

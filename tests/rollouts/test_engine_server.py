@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from envs.types import FinishReason
 from rollouts.engine import Completion, EngineFailure, SamplingParams, TurnRequest
-from rollouts.vllm_engine import GRACE_STEPS, EngineServer, VllmDriver
+from rollouts.engine_server import GRACE_STEPS, EngineServer
+from rollouts.vllm_engine import VllmDriver
 from rollouts.worker import EngineClient
 from tests.fakes import FakeDriver, LocalEngineHandle
 

@@ -22,8 +22,8 @@ from envs.types import Message, Status, Task
 from rewards.score import Score, scored, unscored
 from rollouts.demonstration import demonstrate_group
 from rollouts.engine import Completion, EngineFailure, TurnRequest
+from rollouts.engine_server import EngineServer
 from rollouts.episode import EpisodeLimits, sampling_seed
-from rollouts.vllm_engine import EngineServer
 from rollouts.worker import Assignment, EngineClient, EpisodeWorker, WorkerSettings
 from tests.fakes import FakeDriver, LocalEngineHandle, ScriptedEnvironment, toy_domain, toy_renderer
 from tests.rollouts.test_engine_server import request, serving

@@ -12,19 +12,21 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.torch import load_file, save
+from safetensors.torch import load, load_file, save
 from torch import Tensor
 
-from rollouts.pool import Prepared
+from rollouts.engine_actor import Prepared, StaleBase
 from tests.train.test_formats import NAMES, masters, serve_rank
 from train.policy import mxfp4
 from train.weights import formats
+from train.weights.delta import apply_patch, make_patch
 from train.weights.publish import (
+    Base,
     PublishFailure,
+    Receiver,
     Shard,
     assemble,
     make_shard,
-    prepare,
     tensor_digest,
     version_checksum,
 )
@@ -47,11 +49,19 @@ def make_shards(num_ranks: int = 2, version: int = 7) -> list[Shard]:
 SHARDS = make_shards()
 
 
+def receive(shards: list[Shard], format: str) -> tuple[Prepared, str]:
+    """One chunk that is a whole version; the caller removes its file."""
+    receiver = Receiver(format, delta=False)
+    receiver.begin(7, 1)
+    ready = receiver.take(shards)
+    return ready, receiver.finish()[0]
+
+
 @contextmanager
-def prepared(shards: list[Shard], format: str) -> Iterator[Prepared]:
-    ready = prepare(shards, format)
+def prepared(shards: list[Shard], format: str) -> Iterator[tuple[Prepared, str]]:
+    ready, checksum = receive(shards, format)
     try:
-        yield ready
+        yield ready, checksum
     finally:
         Path(ready.path).unlink()
 
@@ -98,12 +108,12 @@ def test_the_checksum_sees_every_bit_name_shape_and_type() -> None:
 
 
 def refused(shards: list[Shard], says: str) -> None:
-    """In any order, and by `prepare` as well."""
+    """In any order, and by a receiver as well."""
     for order in itertools.permutations(shards):
         with pytest.raises(PublishFailure, match=says):
             assemble(order)
     with pytest.raises(PublishFailure, match=says):
-        prepare(shards, "mxfp4")
+        receive(shards, "mxfp4")
 
 
 def test_a_missing_or_doubled_rank() -> None:
@@ -177,21 +187,22 @@ def test_no_damage_to_a_shard_goes_unnoticed(data: st.DataObject) -> None:
 # --- what the engine loads ---------------------------------------------------------------------------------------
 
 
-def test_prepare_writes_the_serving_bytes() -> None:
-    with prepared(SHARDS, "mxfp4") as ready:
+def test_a_receiver_writes_the_serving_bytes() -> None:
+    with prepared(SHARDS, "mxfp4") as (ready, checksum):
         written = load_file(ready.path)
     tensors, digests, _ = assemble(SHARDS)
-    assert (ready.version, ready.num_tensors) == (7, len(EXPECTED))
-    assert ready.checksum == version_checksum(digests)
+    assert ready.num_tensors == len(EXPECTED)
+    assert checksum == version_checksum(digests)
+    assert ready.full_bytes == sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
     assert {name: tensor_digest(tensor) for name, tensor in written.items()} == digests
     assert written.keys() == tensors.keys()
 
 
-def test_prepare_for_bf16_writes_the_dequantised_values() -> None:
+def test_a_receiver_for_bf16_writes_the_dequantised_values() -> None:
     """An engine without MXFP4 kernels serves the same policy, under the same checksum."""
-    with prepared(SHARDS, "bf16") as ready, prepared(SHARDS, "mxfp4") as packed:
+    with prepared(SHARDS, "bf16") as (ready, checksum), prepared(SHARDS, "mxfp4") as (_, packed):
         written = load_file(ready.path)
-        assert ready.checksum == packed.checksum
+        assert checksum == packed
     assert ready.num_tensors == len(written)
     assert written.keys() == formats.expected_names(NAMES, "bf16")
     for name, num_experts in NAMES.items():
@@ -204,5 +215,148 @@ def test_a_refused_version_leaves_no_file(tmp_path: Path, monkeypatch: pytest.Mo
     made: list[str] = []
     monkeypatch.setattr("train.weights.publish.tempfile.mkstemp", lambda **options: made.append("a file"))
     with pytest.raises(PublishFailure):
-        prepare(SHARDS[:1], "mxfp4")
+        receive(SHARDS[:1], "mxfp4")
     assert made == []
+
+
+# --- chunks ------------------------------------------------------------------------------------------------------
+
+
+def chunked(num_chunks: int, values: dict[str, Tensor] = VALUES, bases: list[Base] | None = None) -> list[list[Shard]]:
+    """Two ranks' shards of every chunk; `bases`: what each rank published last."""
+    plan = formats.plan_chunks(NAMES, num_chunks)
+    found = []
+    for chunk, names in enumerate(plan):
+        expected = formats.expected_names({name: NAMES[name] for name in names}, "mxfp4")
+        shards = []
+        for rank in range(2):
+            own = serve_rank({name: values[name] for name in names}, rank, 2, "mxfp4")
+            base = bases[rank] if bases else None
+            numbers = {"version": 7, "rank": rank, "num_ranks": 2, "chunk": chunk, "num_chunks": len(plan)}
+            shards.append(make_shard(own, expected=expected, base=base, **numbers))
+        found.append(shards)
+    return found
+
+
+def take_all(receiver: Receiver, chunks: list[list[Shard]]) -> tuple[str, dict[str, str]]:
+    receiver.begin(7, len(chunks))
+    for shards in chunks:
+        Path(receiver.take(shards).path).unlink()
+    return receiver.finish()
+
+
+def test_a_version_is_the_same_in_any_number_of_chunks() -> None:
+    whole = version_checksum(assemble(SHARDS)[1])
+    for num_chunks in (0, 1, 2, 7):
+        for delta in (False, True):
+            chunks = chunked(num_chunks)
+            checksum, digests = take_all(Receiver("mxfp4", delta=delta), chunks[::-1])
+            assert checksum == whole and digests.keys() == EXPECTED
+    assert len(chunked(7)) == 7
+    assert len(chunked(1)) == 1
+
+
+def test_chunks_are_layers_in_the_order_of_the_model() -> None:
+    names = ["model.embed_tokens.weight", "model.layers.0.a", "model.layers.0.mlp.experts.w1", "model.layers.10.a"]
+    names += ["model.layers.10.b", "model.norm.weight", "lm_head.weight"]
+    assert formats.plan_chunks(names, 0) == [[names[0], *names[5:]], names[1:3], names[3:5]]
+    assert formats.plan_chunks(names, 2) == [names[:3], names[3:]]
+    assert formats.plan_chunks(names, 99) == [[name] for name in names]
+
+
+def test_missing_doubled_and_foreign_chunks() -> None:
+    receiver, chunks = Receiver("mxfp4", delta=False), chunked(2)
+    receiver.begin(7, 2)
+    Path(receiver.take(chunks[0]).path).unlink()
+    with pytest.raises(PublishFailure, match=r"version 7: chunks \[1\] of 2 did not come"):
+        receiver.finish()
+    with pytest.raises(PublishFailure, match=r"chunk 0 of 2 .* of which \[0\] are here"):
+        receiver.take(chunks[0])
+    with pytest.raises(PublishFailure, match=r"shards of chunks \[\(0, 2\), \(1, 2\)\] were mixed"):
+        receiver.take([chunks[0][0], chunks[1][1]])
+    receiver.begin(8, 2)
+    with pytest.raises(PublishFailure, match="of version 7 came while version 8 in 2 chunks was awaited"):
+        receiver.take(chunks[1])
+
+
+# --- deltas ------------------------------------------------------------------------------------------------------
+
+
+def moved(share: float, seed: int = 5) -> dict[str, Tensor]:
+    """The masters with this share of expert blocks replaced."""
+    generator = torch.Generator().manual_seed(seed)
+    out = {}
+    for name, value in VALUES.items():
+        blocks = value.clone().view(-1, 32) if formats.is_expert(name) else value.clone()
+        if formats.is_expert(name):
+            which = torch.rand(len(blocks), generator=generator) < share
+            blocks[which] = -3.0 * blocks[which]
+        out[name] = blocks.view(value.shape)
+    return out
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 1.0])
+def test_a_delta_gives_the_very_bytes(share: float) -> None:
+    bases, receiver = [Base(), Base()], Receiver("mxfp4", delta=True)
+    take_all(receiver, chunked(2, bases=bases))
+    now = moved(share)
+    patched, full = chunked(2, now, bases), chunked(2, now)
+    checksum, digests = take_all(receiver, patched)
+    assert (checksum, digests) == take_all(Receiver("mxfp4", delta=False), full)
+    sizes = [sum(len(shard.payload) for shards in chunks for shard in shards) for chunks in (patched, full)]
+    whole = sum(shard.full_bytes for shards in patched for shard in shards)
+    assert whole == sum(shard.full_bytes for shards in full for shard in shards)
+    assert (sizes[0] < 0.8 * sizes[1]) if share < 0.1 else sizes[0] <= 1.05 * sizes[1]
+    # And once more, from there: nothing moved.
+    again = chunked(2, now, bases)
+    assert take_all(receiver, again)[0] == checksum
+
+
+def test_patches_of_another_base_are_not_applied() -> None:
+    """An engine that is new, or that missed a version, asks for the chunk in full."""
+    bases, behind, new = [Base(), Base()], Receiver("mxfp4", delta=True), Receiver("mxfp4", delta=True)
+    take_all(behind, chunked(1, bases=bases))
+    chunked(1, moved(0.1), bases)  # published, and missed by this engine
+    now = moved(0.2, seed=6)
+    (shards,) = chunked(1, now, bases)
+    (full,) = chunked(1, now)
+    for receiver in (behind, new, Receiver("mxfp4", delta=False)):
+        receiver.begin(7, 1)
+        with pytest.raises(StaleBase):
+            receiver.take(shards)
+        Path(receiver.take(full).path).unlink()
+        assert receiver.finish()[0] == version_checksum(assemble(full)[1])
+
+
+def test_a_damaged_patch_is_refused() -> None:
+    bases, receiver = [Base(), Base()], Receiver("mxfp4", delta=True)
+    take_all(receiver, chunked(1, bases=bases))
+    (shards,) = chunked(1, moved(0.05), bases)
+    tensors = load(shards[0].payload)
+    name = next(name for name in tensors if name.endswith("#codes"))
+    for change, says in (
+        (lambda: tensors.update({name: tensors[name][:-1]}), "names .* blocks and brings"),
+        (lambda: tensors.update({name: tensors[name].bitwise_xor(1)}), "does not match its checksum"),
+        (lambda: tensors.pop(name), "cannot be read"),
+    ):
+        before = dict(tensors)
+        change()
+        receiver.begin(7, 1)
+        with pytest.raises(PublishFailure, match=says):
+            receiver.take([dataclasses.replace(shards[0], payload=save(tensors)), shards[1]])
+        tensors.clear()
+        tensors.update(before)
+
+
+def test_a_patch_by_hand() -> None:
+    old, scales = torch.zeros(2, 32, dtype=torch.uint8), torch.full((2, 2), 127, dtype=torch.uint8)
+    new, changed = old.clone(), scales.clone()
+    new[0, 20] = 9  # block 1
+    changed[1, 0] = 128  # block 2
+    patch = make_patch(old, scales, new, changed)
+    assert patch.mask.tolist() == [0b01100000]
+    assert patch.codes.tolist() == [[0, 0, 0, 0, 9, *([0] * 11)], [0] * 16] and patch.scales.tolist() == [127, 128]
+    found = apply_patch(old, scales, patch)
+    assert torch.equal(found[0], new) and torch.equal(found[1], changed) and not old.any()
+    with pytest.raises(ValueError, match="is not of 9 blocks"):
+        apply_patch(torch.zeros(9, 16, dtype=torch.uint8), torch.zeros(9, dtype=torch.uint8), patch)

@@ -51,7 +51,14 @@ def read_state(engine: Any) -> tuple[dict[str, Tensor], int]:
         for moment in MOMENTS:
             value = safe_get_full_optimizer_state(parameter, moment) if step else None
             out[f"{name}.{moment}"] = torch.zeros_like(out[name]) if value is None else _whole(name, parameter, value)
+    out |= {name: buffer.detach().float().clone() for name, buffer in kept_buffers(engine.module).items()}
     return out, step
+
+
+def kept_buffers(module: Any) -> dict[str, Tensor]:
+    """Buffers that are part of a model's checkpoint, by name: the same on every rank, and never trained."""
+    stored = module.state_dict(keep_vars=True).keys()
+    return {name: buffer for name, buffer in module.named_buffers() if name in stored}
 
 
 def write_state(engine: Any, tensors: dict[str, Tensor], step: int) -> None:
@@ -77,6 +84,8 @@ def write_state(engine: Any, tensors: dict[str, Tensor], step: int) -> None:
             if not hasattr(parameter, "ds_id"):
                 # DeepSpeed's setters leave the working weights as they were (silently 4e-3 off).
                 parameter.data.copy_(master)
+        for name, buffer in kept_buffers(engine.module).items():
+            buffer.copy_(tensors[name])
         _copy_masters_to_stage3_weights(optimizer)
 
 
@@ -88,6 +97,7 @@ def _check_model(engine: Any, tensors: dict[str, Tensor]) -> None:
         if is_expert(name):
             shape[0] *= dist.get_world_size(expert_group())
         wanted |= dict.fromkeys((name, *(f"{name}.{moment}" for moment in MOMENTS)), tuple(shape))
+    wanted |= {name: tuple(buffer.shape) for name, buffer in kept_buffers(engine.module).items()}
     missing, foreign = sorted(wanted.keys() - tensors.keys()), sorted(tensors.keys() - wanted.keys())
     if missing or foreign:
         raise ValueError(

@@ -8,7 +8,7 @@ by name.  Every public method is a collective: call it on all ranks.  Wrapped in
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -185,8 +185,9 @@ class Policy:
                 out.append(self._forward(batch)[0].cpu())
         return out
 
-    def shard(self, format: str) -> dict[str, Tensor]:
-        """This rank's share of the policy in serving format: its own experts, and from rank 0 all the rest."""
+    def shard(self, format: str, names: Collection[str] | None = None) -> dict[str, Tensor]:
+        """This rank's share of these parameters (default: all) in serving format: its own experts, and from rank 0
+        all the rest."""
         from train.policy.optimizer_state import expert_group
 
         group = expert_group()
@@ -195,22 +196,30 @@ class Policy:
         # With more data-parallel ranks than expert-parallel ones only the first holder of an expert sends it.
         owns_experts = self.rank < ep_size
         out: dict[str, Tensor] = {}
-        for name, parameter in self.engine.module.named_parameters():
+        for name, parameter in self._published():
+            if names is not None and name not in names:
+                continue
             with _gathered(parameter):
                 values = parameter.detach()
                 if formats.is_expert(name):
                     if owns_experts:
                         out |= formats.serve_experts(name, values, first, format, self.quantiser)
                 elif self.rank == 0:
-                    out[formats.dense_name(name)] = values.to(torch.bfloat16).clone()
+                    out[formats.dense_name(name)] = formats.serve_dense(name, values).clone()
         return {name: tensor.cpu().contiguous() for name, tensor in out.items()}
 
     def parameter_names(self) -> dict[str, int]:
         """Trainer names, each with its number of experts over all ranks (0: no routed expert)."""
-        return {
-            name: self.num_experts if formats.is_expert(name) else 0
-            for name, _ in self.engine.module.named_parameters()
-        }
+        return {name: self.num_experts if formats.is_expert(name) else 0 for name, _ in self._published()}
+
+    def _published(self) -> list[tuple[str, Tensor]]:
+        """Parameters, and the buffers that belong to a checkpoint (a router's bias), in the order of the model.
+
+        Tied weights are one parameter, under its first name.
+        """
+        from train.policy import optimizer_state
+
+        return [*self.engine.module.named_parameters(), *optimizer_state.kept_buffers(self.engine.module).items()]
 
     def read_state(self) -> tuple[dict[str, Tensor], int]:
         """Masters, moments and Adam's step by name (whole; the same on every rank)."""

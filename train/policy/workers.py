@@ -14,13 +14,14 @@ import ray
 from torch import Tensor
 
 from rollouts.objects import Place, fetch_groups
+from rollouts.pool import MakeChunk
 from train.policy.losses import LossOptions
 from train.policy.packing import MicroBatch, Sample, build_row, pack, samples_from_trajectory, token_weights
 from train.policy.policy import Policy
 from train.policy.routes import check_routes
 from train.policy.setup import PolicySettings
 from train.weights import formats
-from train.weights.publish import Shard, make_shard
+from train.weights.publish import Base, Shard, make_shard
 
 
 class TrainerFailure(Exception):
@@ -39,12 +40,29 @@ class Item:
     weight: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkRequest:
+    """A chunk of a version: trainer parameters with their number of experts.
+
+    delta: as patches of what was published last, unless `full`.
+    """
+
+    version: int
+    format: str
+    names: Mapping[str, int]
+    chunk: int
+    num_chunks: int
+    delta: bool
+    full: bool
+
+
 class TrainerActor:
     """One rank.  All methods are collectives over ranks unless they say otherwise."""
 
     def __init__(self, settings: PolicySettings, rank: int, world: int):
         self._policy = Policy(settings, rank, world)
         self._rank, self._world = rank, world
+        self._base: Base | None = None
 
     def names(self) -> tuple[dict[str, int], bool, tuple[int, ...]]:
         """Trainer parameter names with their number of experts, whether rows may hold several sequences, and the
@@ -79,10 +97,23 @@ class TrainerActor:
             _scatter(out, batch, values)
         return out
 
-    def shard(self, version: int, format: str, expected: set[str]) -> Shard:
-        """This rank's share of the weights, packed and with checksums."""
-        tensors = self._policy.shard(format)
-        return make_shard(tensors, version=version, rank=self._rank, num_ranks=self._world, expected=expected)
+    def shard(self, request: ChunkRequest) -> tuple[None, Shard]:
+        """Nothing, and this rank's share of a chunk, packed and with checksums: the driver waits for the first."""
+        tensors = self._policy.shard(request.format, set(request.names))
+        if request.delta and (request.full or self._base is None):
+            self._base = self._base or Base()
+            self._base.forget(tensors)
+        shard = make_shard(
+            tensors,
+            version=request.version,
+            rank=self._rank,
+            num_ranks=self._world,
+            expected=formats.expected_names(request.names, request.format),
+            chunk=request.chunk,
+            num_chunks=request.num_chunks,
+            base=self._base if request.delta else None,
+        )
+        return None, shard
 
     def read_state(self) -> tuple[dict[str, Tensor], int] | None:
         """Masters and moments by name, from rank 0 only (every rank has to be asked)."""
@@ -182,13 +213,29 @@ class TrainerGroup:
             merged |= part
         return [merged[number] for number in range(len(samples))]
 
-    def shards(self, version: int, format: str) -> list[Any]:
-        """References to every rank's shard of this version (the bytes do not pass the driver)."""
-        expected = formats.expected_names(self.parameter_names, format)
-        references = [actor.shard.remote(version, format, expected) for actor in self._actors]
-        ready, _ = ray.wait(references, num_returns=len(references), fetch_local=False)
-        assert len(ready) == len(references)
-        return references
+    def publisher(self, version: int, format: str, num_chunks: int, delta: bool) -> tuple[int, MakeChunk]:
+        """How many chunks a version has, and what makes them (for `RolloutPool.publish`).
+
+        Making one gives references to every rank's shard: the bytes do not pass the driver.  TrainerFailure where a
+        rank fails, dies, or takes longer than it may.
+        """
+        plan = formats.plan_chunks(self.parameter_names, num_chunks)
+
+        def make(chunk: int, full: bool, seconds: float) -> list[Any]:
+            request = ChunkRequest(
+                version=version,
+                format=format,
+                names={name: self.parameter_names[name] for name in plan[chunk]},
+                chunk=chunk,
+                num_chunks=len(plan),
+                delta=delta,
+                full=full,
+            )
+            made = [actor.shard.options(num_returns=2).remote(request) for actor in self._actors]
+            _get([done for done, _ in made], max(seconds, 0.0))
+            return [shard for _, shard in made]
+
+        return len(plan), make
 
     def read_state(self) -> tuple[dict[str, Tensor], int]:
         state: tuple[dict[str, Tensor], int] = _get([actor.read_state.remote() for actor in self._actors])[0]

@@ -24,6 +24,8 @@ from train.policy import mxfp4
 from train.policy.qat import QatOptions, QuantisedWeights
 
 EXPERT_PROJECTIONS = {"w1": "gate_proj", "w3": "up_proj", "w2": "down_proj"}
+_LAYER = re.compile(r".*?\blayers\.\d+\.")
+ROUTER_BIAS = ".e_score_correction_bias"
 SCALE_SUFFIX = "_scale"
 FORMATS = ("mxfp4", "bf16")
 _EXPERT = re.compile(r"^(?P<layer>.*\.mlp)\.experts\.(?P<weight>w[123])$")
@@ -51,6 +53,11 @@ def expert_name(trainer_name: str, expert: int) -> str:
     match = _EXPERT.match(trainer_name)
     assert match is not None, trainer_name
     return f"{match['layer']}.experts.{expert}.{EXPERT_PROJECTIONS[match['weight']]}.weight"
+
+
+def serve_dense(trainer_name: str, master: Tensor) -> Tensor:
+    """A weight that is not quantised: bf16, except for the bias by which routers choose, whose last bits decide."""
+    return master.float() if trainer_name.endswith(ROUTER_BIAS) else master.to(torch.bfloat16)
 
 
 def serve_experts(
@@ -83,7 +90,7 @@ def serve_all(
         if is_expert(name):
             out |= serve_experts(name, master, 0, format, quantiser)
         else:
-            out[dense_name(name)] = master.to(torch.bfloat16)
+            out[dense_name(name)] = serve_dense(name, master)
     return out
 
 
@@ -129,6 +136,22 @@ def stack_scales(path: Path, trainer_names: Iterable[str], num_experts: int) -> 
                     raise ValueError(f"{path} has scales for some experts of {name} and none for {absent[0]}")
                 out[name] = torch.stack([file.get_tensor(item) for item in wanted])
     return out
+
+
+def plan_chunks(trainer_names: Iterable[str], num_chunks: int) -> list[list[str]]:
+    """Trainer parameters in the chunks that they are published in, in the order of the model.
+
+    num_chunks: at most so many, of about as many parameters each; 0: one a layer, and one for what is in no layer.
+    """
+    names = list(trainer_names)
+    if num_chunks:
+        count = min(num_chunks, len(names))
+        return [names[len(names) * part // count : len(names) * (part + 1) // count] for part in range(count)]
+    found: dict[str, list[str]] = {}
+    for name in names:
+        layer = _LAYER.match(name)
+        found.setdefault(layer[0] if layer else "", []).append(name)
+    return list(found.values())
 
 
 def expected_names(trainer_names: Mapping[str, int], format: str) -> set[str]:
