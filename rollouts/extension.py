@@ -20,11 +20,17 @@ class WorkerExtension(RouteCapture):
     """Methods that vLLM's workers get.  `self` is the worker."""
 
     weight_transfer_engine: Any
+    _weight_update_active: bool
 
     def kernel_checksum(self) -> str:
         """A checksum of every weight as the kernels read it; see `rollouts.transfer.kernel_checksum`."""
         return transfer.kernel_checksum(self.model_runner.model)
 
     def abort_weight_update(self) -> None:
-        """Close a weight update that will not be finished; what the model holds is undefined until the next one."""
+        """Close a weight update that will not be finished; what the model holds is undefined until the next one.
+
+        vLLM 0.32 has no such call, and refuses to start another update while it believes in this one.
+        """
         self.weight_transfer_engine.abort()
+        self.weight_transfer_engine.reset_weight_update_target()
+        self._weight_update_active = False

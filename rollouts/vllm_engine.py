@@ -179,17 +179,13 @@ class VllmDriver:
         """Load the tensors of one file."""
         self._check_updating("a chunk of weights came")
         update = {"path": path, "num_tensors": num_tensors}
-        try:
-            self._engine.collective_rpc("update_weights", kwargs={"update_info": update})
-        except Exception:
-            self._updating = False  # the worker has closed it
-            raise
+        self._or_abort("update_weights", update_info=update)
 
     def commit_update(self, version: int, checksum: str) -> None:
         """The version only moves when every parameter was loaded."""
         self._check_updating("weights were committed")
+        self._or_abort("finish_weight_update")
         self._updating = False
-        self._engine.collective_rpc("finish_weight_update")
         self.reset_prefix_cache()
         self._engine.set_weight_version(str(version))
         self.version, self.checksum = version, checksum
@@ -199,6 +195,14 @@ class VllmDriver:
         if self._updating:
             self._updating = False
             self._engine.collective_rpc("abort_weight_update")
+
+    def _or_abort(self, method: str, **arguments: Any) -> None:
+        """Call all workers; where one fails, none goes on."""
+        try:
+            self._engine.collective_rpc(method, kwargs=arguments)
+        except Exception:
+            self.abort_update()
+            raise
 
     def kernel_checksum(self) -> str:
         """Of the weights as every worker's kernels read them."""

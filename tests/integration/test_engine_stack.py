@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import gc
+import json
 import multiprocessing
 import random
+import shutil
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -17,7 +19,7 @@ import torch
 from torch import Tensor
 
 from envs.types import Routes
-from rollouts.engine import Completion, SamplingParams, TurnRequest
+from rollouts.engine import Completion, EngineFailure, SamplingParams, TurnRequest
 from rollouts.engine_actor import EngineActor, EngineReport
 from rollouts.engine_server import EngineServer
 from rollouts.routes import decode
@@ -36,7 +38,7 @@ from tests.integration.tiny import (
 )
 from train import launch
 from train.weights import formats
-from train.weights.publish import PublishFailure, Receiver, Shard
+from train.weights.publish import Base, PublishFailure, Receiver, Shard, make_shard
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
@@ -356,3 +358,143 @@ def reload_natively(settings: EngineSettings) -> Result:
     del driver
     gc.collect()
     return result(completions)
+
+
+# --- chunks, patches, and the rest of what an engine takes -------------------------------------------------------
+
+
+def in_chunks(seed: int, version: int, num_chunks: int, base: Base | None = None) -> list[Shard]:
+    """A version as one rank's shards of every chunk."""
+    values = masters(seed)
+    counts = {name: len(value) if formats.is_expert(name) else 0 for name, value in values.items()}
+    plan = formats.plan_chunks(values, num_chunks)
+    return [
+        make_shard(
+            formats.serve_all({name: values[name] for name in names}, "mxfp4"),
+            version=version,
+            rank=0,
+            num_ranks=1,
+            expected=formats.expected_names({name: counts[name] for name in names}, "mxfp4"),
+            chunk=chunk,
+            num_chunks=len(plan),
+            base=base,
+        )
+        for chunk, names in enumerate(plan)
+    ]
+
+
+def publish_chunks(engine: EngineActor, shards: Sequence[Shard]) -> EngineReport:
+    engine.begin_publish(shards[0].version, len(shards))
+    for shard in shards:
+        assert engine.take_chunk(shard).is_loaded
+    return engine.commit_publish()
+
+
+def test_the_number_of_chunks_and_a_second_publish_change_nothing(
+    engine: EngineActor, fresh: Callable[[int, str], Result]
+) -> None:
+    reports = []
+    for version, num_chunks in enumerate((0, 1, 2, 7, 7), start=60):
+        reports.append(publish_chunks(engine, in_chunks(2, version, num_chunks)))
+        assert result(engine.complete(requests())) == fresh(2, "mxfp4")
+    assert len({report.checksum for report in reports}) == len({report.kernel_checksum for report in reports}) == 1
+    other = publish_chunks(engine, in_chunks(3, 65, 2))
+    assert other.kernel_checksum != reports[0].kernel_checksum and other.checksum != reports[0].checksum
+
+
+def test_patches_give_the_weights_that_a_full_publish_gives(
+    engine: EngineActor, fresh: Callable[[int, str], Result]
+) -> None:
+    base = Base()
+    full = publish_chunks(engine, in_chunks(2, 70, 2, base))
+    same = in_chunks(2, 71, 2, base)
+    assert sum(len(shard.payload) for shard in same) < 0.6 * sum(shard.full_bytes for shard in same)
+    again = publish_chunks(engine, same)
+    assert again.version == 71 and (again.checksum, again.kernel_checksum) == (full.checksum, full.kernel_checksum)
+    assert result(engine.complete(requests())) == fresh(2, "mxfp4")
+    # The engine missed what the trainer sent in between: it asks for the chunks in full, and then has them.
+    in_chunks(3, 72, 2, base)
+    engine.begin_publish(73, 2)
+    for patched, whole in zip(in_chunks(1, 73, 2, base), in_chunks(1, 73, 2), strict=True):
+        if not engine.take_chunk(patched).is_loaded:
+            assert engine.take_chunk(whole).is_loaded
+    assert engine.commit_publish().version == 73
+    assert result(engine.complete(requests())) == fresh(1, "mxfp4")
+
+
+def test_a_publish_that_stops_half_way_leaves_nothing_behind(
+    engine: EngineActor, fresh: Callable[[int, str], Result]
+) -> None:
+    first, second = in_chunks(3, 80, 2)
+    engine.begin_publish(80, 2)
+    engine.take_chunk(first)
+    with pytest.raises(PublishFailure, match=r"chunks \[1\] of 2 did not come"):
+        engine.commit_publish()
+    assert engine.report().version == -1
+    with pytest.raises(EngineFailure, match="no publish was begun"):
+        engine.take_chunk(second)
+    engine.begin_publish(81, 2)
+    engine.take_chunk(dataclasses.replace(first, version=81))
+    report = publish_chunks(engine, in_chunks(2, 82, 2))  # the driver gave up 81 and begins again
+    assert report.version == 82 and result(engine.complete(requests())) == fresh(2, "mxfp4")
+
+
+def tied(folder: Path) -> tuple[EngineSettings, dict[str, Tensor], list[TurnRequest]]:
+    """The tiny model with its head tied to its embeddings, without a tensor of its own for the head."""
+    settings = settings_for(folder, "bf16")
+    directory = folder / "engine-tied"
+    shutil.copytree(settings.model, directory, dirs_exist_ok=True)
+    config = json.loads((directory / "config.json").read_text())
+    (directory / "config.json").write_text(json.dumps(config | {"tie_word_embeddings": True}))
+    values = {name: value for name, value in masters(1).items() if name != "lm_head.weight"}
+    return dataclasses.replace(settings, model=str(directory)), formats.serve_all(values, "mxfp4"), requests()
+
+
+def tied_completions(settings: EngineSettings, tensors: dict[str, Tensor]) -> list[Completion]:
+    driver = VllmDriver(settings)
+    for version in (1, 2):
+        receiver = Receiver("bf16", delta=False)
+        receiver.begin(version, 1)
+        ready = receiver.take([shard_of(tensors, version)])
+        driver.begin_update()
+        driver.load_chunk(ready.path, ready.num_tensors)
+        driver.commit_update(version, receiver.finish()[0])
+        Path(ready.path).unlink()
+    return driver.complete(requests())
+
+
+def test_tied_embeddings_are_published_once_and_used_twice(folder: Path) -> None:
+    settings, tensors, asked = tied(folder)
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as executor:
+        completions = executor.submit(tied_completions, settings, tensors).result(240)
+    values = decoded(masters(1))
+    model = transformers_model(values | {"lm_head.weight": values["model.embed_tokens.weight"]})
+    assert statistics.mean(gaps(completions, model, asked)) < BOUND
+
+
+def parallel_completions(settings: EngineSettings, seeds: Sequence[int]) -> tuple[list[Completion], str]:
+    """What an engine of two processes makes of `requests()` after these weights, one after the other."""
+    driver = VllmDriver(settings)
+    for version, seed in enumerate(seeds):
+        load(driver, seed, version, "mxfp4", "bf16")
+    completions = driver.complete([dataclasses.replace(request, routes_from=0) for request in requests()])
+    return completions, driver.kernel_checksum()
+
+
+def test_a_tensor_parallel_engine_reloads_like_a_fresh_one(folder: Path) -> None:
+    """Two processes, each with its own cores and its half of every weight; routes come from the first."""
+    settings = dataclasses.replace(settings_for(folder, "bf16"), tensor_parallel_size=2, routes="capture")
+    found = []
+    for seeds in ((1,), (3, 2, 1)):
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as executor:
+            found.append(executor.submit(parallel_completions, settings, seeds).result(240))
+    (one, checksum), (other, reloaded) = found
+    assert result(one) == result(other) and checksum == reloaded
+    assert [item.routes for item in one] == [item.routes for item in other]
+    model = transformers_model(decoded(masters(1)))
+    assert statistics.mean(gaps(one, model, requests())) < BOUND
+    routes = one[0].routes
+    assert routes is not None
+    ids = [*requests()[0].prompt_ids, *one[0].token_ids]
+    expected = own_experts(model, ids)[:-1]
+    assert torch.equal(torch.from_numpy(decode(routes).astype("int64")).sort(-1).values, expected)
