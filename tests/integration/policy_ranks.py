@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from torch import Tensor
 from tests.integration.tiny import CHARACTERS
 from train.policy.losses import LossOptions
 from train.policy.packing import MicroBatch, Sample, pack, token_weights
+from train.policy.qat import QatOptions
 from train.weights import formats
 
 VERSION = 3
@@ -43,6 +44,8 @@ class Case:
     extras: bool = False
     routes: str = "none"
     load_balance: float = 0.0
+    source_scales: str = ""
+    qat: QatOptions = field(default_factory=QatOptions)
 
 
 def forced_routes(samples: list[Sample], num_layers: int, num_experts: int, top_k: int) -> list[np.ndarray]:
@@ -118,6 +121,8 @@ def make_policy(rank: int, world: int, model_dir: Path, store: Path, case: Case,
         init_file=str(store),
         num_threads=1,
         routes=case.routes,
+        qat=case.qat,
+        source_scales=case.source_scales,
     )
     return Policy(settings, rank, world)
 
@@ -170,6 +175,28 @@ def replay(rank: int, world: int, model_dir: Path, store: Path, cases: list[Case
             [rows], "dppo", LossOptions(), LEARNING_RATE, VERSION, len(DOMAINS), case.load_balance
         )
         seen[case.name] = {"logprobs": logprobs, "totals": totals, "state": policy.read_state()[0]}
+    return seen
+
+
+def packed_start(rank: int, world: int, model_dir: Path, store: Path, cases: list[Case]) -> dict[str, Any]:
+    """What each case serves before and after a step, and again after its state was put into a new policy."""
+    seen = {}
+    for case in cases:
+        policy = make_policy(rank, world, model_dir, store, case)
+        found: dict[str, Any] = {"start": policy.shard("mxfp4"), "computed": []}
+        policy.logprobs(batches(FIRST, rank, world))
+        found["computed"] = cached_values(policy)
+        step(policy, FIRST)
+        found["stepped"] = policy.shard("mxfp4")
+        saved = policy.read_state()
+        again = make_policy(rank, world, model_dir, store, replace(case, source_scales=""))
+        again.write_state(*saved)
+        found["resumed"] = again.shard("mxfp4")
+        found["names"] = sorted(saved[0])
+        for each in (policy, again):
+            step(each, SECOND)
+        found["second"], found["second resumed"] = policy.shard("mxfp4"), again.shard("mxfp4")
+        seen[case.name] = found
     return seen
 
 

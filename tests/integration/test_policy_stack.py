@@ -5,12 +5,15 @@ The ranks are processes of their own (`policy_ranks.py`): one alone, two togethe
 
 from __future__ import annotations
 
+import json
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import Tensor
 
 from tests.integration.policy_ranks import (
@@ -20,6 +23,7 @@ from tests.integration.policy_ranks import (
     batches,
     forced_routes,
     launch,
+    packed_start,
     replay,
     resume,
     sequences,
@@ -34,8 +38,10 @@ from tests.integration.tiny import (
     write_folder,
 )
 from train.policy import mxfp4
+from train.policy.qat import STATE, QatOptions, QuantisedWeights
 from train.weights import formats
 from train.weights.publish import assemble, make_shard
+from train.weights.sources import SOURCE_SCALES, decode_checkpoint
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
@@ -296,3 +302,74 @@ def test_observing_counts_and_changes_nothing(replayed: tuple[Seen, Seen], seen:
     assert observed["loss"] == pytest.approx(seen[0]["two ranks"]["totals"]["loss"], rel=1e-6)
     assert observed["routes_differ"] == observed["routes_own_differ"] > 0.9 * observed["routes_given"] > 0
     assert seen[0]["two ranks"]["totals"]["routes_given"] == 0.0
+
+
+# --- quantisation options, and a run that starts from an MXFP4 checkpoint ----------------------------------------
+
+OPTIONS = {
+    "plain": QatOptions(rule="floor"),
+    "frozen": QatOptions(rule="floor", freeze_scales=True),
+    "average": QatOptions(rule="floor", average=0.5),
+}
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Tensor], list[Seen]]:
+    """The tensors of an MXFP4 checkpoint whose scales another rule chose, and what two ranks served from it."""
+    root = tmp_path_factory.mktemp("packed")
+    write_folder(root / "plain", SEED)
+    tensors = formats.serve_all(masters(SEED), "mxfp4", QuantisedWeights(QatOptions(rule="rceil")))
+    (root / "source").mkdir()
+    for path in (root / "plain").iterdir():
+        if path.suffix != ".safetensors" and path.name != "config.json":
+            shutil.copy(path, root / "source" / path.name)
+    config = json.loads((root / "plain" / "config.json").read_text())
+    (root / "source" / "config.json").write_text(
+        json.dumps(config | {"quantization_config": {"quant_method": "mxfp4"}})
+    )
+    save_file(tensors, root / "source" / "model.safetensors", metadata={"format": "pt"})
+    decode_checkpoint(root / "source", root / "decoded")
+    scales = str(root / "decoded" / SOURCE_SCALES)
+    cases = [Case(name=name, qat=options, source_scales=scales) for name, options in OPTIONS.items()]
+    cases.append(Case(name="stage 3", qat=OPTIONS["frozen"], source_scales=scales, zero_stage=3))
+    return tensors, launch(packed_start, 2, root / "decoded", root / "out", cases)
+
+
+def together(seen: list[Seen], case: str, what: str) -> dict[str, Tensor]:
+    return seen[0][case][what] | seen[1][case][what]
+
+
+@pytest.mark.parametrize("case", [*OPTIONS, "stage 3"])
+def test_version_0_is_the_checkpoint_to_the_byte(packed: tuple[dict[str, Tensor], list[Seen]], case: str) -> None:
+    tensors, seen = packed
+    assert_same(together(seen, case, "start"), tensors)
+    for rank in seen:
+        for name, values in rank[case]["computed"].items():
+            for offset, value in enumerate(values):
+                expert = formats.expert_name(name, offset + (len(values) if rank is seen[1] else 0))
+                codes = mxfp4.Packed(tensors[expert], tensors[expert + formats.SCALE_SUFFIX])
+                assert torch.equal(value, mxfp4.dequantise(codes))
+
+
+@pytest.mark.parametrize("case", [*OPTIONS, "stage 3"])
+def test_what_options_remember_survives_a_resume(packed: tuple[dict[str, Tensor], list[Seen]], case: str) -> None:
+    tensors, seen = packed
+    for before, after in (("stepped", "resumed"), ("second", "second resumed")):
+        assert_same(together(seen, case, before), together(seen, case, after))
+    stepped = together(seen, case, "stepped")
+    experts = [name for name in tensors if ".experts." in name]
+    scales = [name for name in experts if name.endswith(formats.SCALE_SUFFIX)]
+    assert any(not torch.equal(stepped[name], tensors[name]) for name in experts)
+    kept = [torch.equal(stepped[name], tensors[name]) for name in scales]
+    if case != "average":  # a running mean may hold every block where it was
+        assert all(kept) if case in ("frozen", "stage 3") else not all(kept)
+    kinds = {name.rpartition(".")[2] for name in seen[0][case]["names"]} & set(STATE)
+    assert (
+        kinds
+        == {
+            "plain": {"source_scales"},
+            "frozen": {"source_scales", "scales"},
+            "average": {"source_scales", "average"},
+            "stage 3": {"source_scales", "scales"},
+        }[case]
+    )
