@@ -10,9 +10,10 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from envs.types import Task
-from rollouts.engine import SamplingParams, TurnRequest
+from rollouts.engine import Completion, SamplingParams, TurnRequest
 from rollouts.episode import sampling_seed
 from rollouts.mixture import Mixture
+from rollouts.routes import decode
 from train.collect import take_tasks
 from train.policy.packing import Sample
 from train.weights.proof import canary_document
@@ -29,20 +30,20 @@ def sample_canary(run: Run) -> dict[str, Any]:
     wanted = config.checkpoint.canary_tokens
     num_requests = int(wanted / _FIRST_GUESS_TOKENS)
     while True:
-        tasks = _tasks(run, num_requests)
-        requests, completions = run.pool.complete(tasks, functools.partial(_request, run, tasks))
+        tasks = canary_tasks(run, num_requests)
+        requests, completions = run.pool.complete(tasks, functools.partial(canary_request, run, tasks))
         num_tokens = sum(len(completion.token_ids) for completion in completions)
         if num_tokens >= wanted:
             break
         num_requests = int(num_requests * wanted / max(num_tokens, 1) * 1.05) + 1
     samples = [
-        _sample(task, request, completion)
+        canary_sample(task, request, completion)
         for (task, _), request, completion in zip(tasks, requests, completions, strict=True)
     ]
     return canary_document(requests, completions, run.trainers.logprobs(samples, config.algorithm.row_tokens))
 
 
-def _tasks(run: Run, count: int) -> list[tuple[Task, str]]:
+def canary_tasks(run: Run, count: int) -> list[tuple[Task, str]]:
     """Training tasks in the proportions of the mix, from a mixture of their own: the run's is not moved."""
     live = run.mixtures[run.stage]
     tiers = {name: run.domains[name].tiers for name in live.weights}
@@ -52,7 +53,8 @@ def _tasks(run: Run, count: int) -> list[tuple[Task, str]]:
     return [(task, ticket.tier) for ticket, task in zip(tickets, tasks, strict=True)]
 
 
-def _request(run: Run, tasks: list[tuple[Task, str]], number: int, prompt_ids: list[int]) -> TurnRequest:
+def canary_request(run: Run, tasks: list[tuple[Task, str]], number: int, prompt_ids: list[int]) -> TurnRequest:
+    """The first turn of one of these tasks, at the run's temperature and the shortest budget of its tiers."""
     config = run.composed.config
     task, _ = tasks[number]
     return TurnRequest(
@@ -68,7 +70,8 @@ def _request(run: Run, tasks: list[tuple[Task, str]], number: int, prompt_ids: l
     )
 
 
-def _sample(task: Task, request: TurnRequest, completion: Any) -> Sample:
+def canary_sample(task: Task, request: TurnRequest, completion: Completion) -> Sample:
+    """A first turn as the trainer sees it, with the routes that the engine gave, if any."""
     before, after = len(request.prompt_ids), len(completion.token_ids)
     return Sample(
         ids=[*request.prompt_ids, *completion.token_ids],
@@ -81,4 +84,6 @@ def _sample(task: Task, request: TurnRequest, completion: Any) -> Sample:
         task_id=task.id,
         sample=0,
         truncated=False,
+        routes=decode(completion.routes) if completion.routes else None,
+        route_layers=completion.routes.layers if completion.routes else (),
     )

@@ -67,17 +67,22 @@ def serve_experts(
 
     quantiser: the rule and state that the trainer computes with (default: rule "even", no state).
     """
+    if format == "bf16":
+        return {
+            expert_name(trainer_name, first_expert + offset): weight.to(torch.bfloat16)
+            for offset, weight in enumerate(local)
+        }
     quantiser = quantiser or QuantisedWeights(QatOptions())
+    try:
+        packed = quantiser.packed(trainer_name, local)  # all experts in one go
+    except ValueError:
+        for offset, weight in enumerate(local):  # raises for the one expert, by its name
+            mxfp4.quantise(weight, expert_name(trainer_name, first_expert + offset), rule=quantiser.options.rule)
+        raise
     out: dict[str, Tensor] = {}
-    values, scales = (local, None) if format == "bf16" else quantiser.served(trainer_name, local)
-    for offset, weight in enumerate(values):
+    for offset, (codes, scales) in enumerate(zip(packed.codes, packed.scales, strict=True)):
         name = expert_name(trainer_name, first_expert + offset)
-        if format == "bf16":
-            out[name] = weight.to(torch.bfloat16)
-            continue
-        own = None if scales is None else scales[offset]
-        packed = mxfp4.quantise(weight, name=name, rule=quantiser.options.rule, scales=own)
-        out[name], out[name + SCALE_SUFFIX] = packed.codes, packed.scales
+        out[name], out[name + SCALE_SUFFIX] = codes, scales
     return out
 
 
