@@ -344,5 +344,5 @@ def test_mismatch_statistics_see_the_outlier() -> None:
 
 def test_every_field_of_a_micro_batch_is_known_here() -> None:
     """A new per-target field must be split by `select` too, or the invariance test would not notice it."""
-    known = {*PER_TARGET, "input_ids", "position_ids", "boundaries"}
+    known = {*PER_TARGET, "input_ids", "position_ids", "boundaries", "routes"}
     assert {field.name for field in fields(MicroBatch)} == known
