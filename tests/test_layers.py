@@ -47,6 +47,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
 PURE: dict[str, set[str]] = {
     "rollouts/mixture.py": {"torch", "ray", "vllm", "transformers"},
     "rollouts/quotas.py": {"torch", "ray", "vllm", "transformers"},
+    "rollouts/accounts.py": {"torch", "ray", "vllm", "transformers"},
     "rollouts/adaptive.py": {"torch", "ray", "vllm", "transformers"},
     "rollouts/weights.py": {"torch", "ray", "vllm", "transformers"},
     "train/policy/losses.py": {"torch.distributed", "transformers", "ray", "deepspeed"},
