@@ -108,6 +108,7 @@ class Domain:
     knobs: Mapping[str, Any] = field(default_factory=dict)
     programs: Programs | None = None
     needs_sandbox: bool = False
+    num_distinct: int | None = None
 
     def __post_init__(self) -> None:
         low, high = self.score_range
@@ -119,6 +120,8 @@ class Domain:
             raise ValueError(f"domain {self.name}: it needs at least one turn and one tier")
         if not (self.source and self.licence and self.generator_id and self.verifier_id):
             raise ValueError(f"domain {self.name}: source, licence, generator_id and verifier_id may not be empty")
+        if self.num_distinct is not None and self.num_distinct < 1:
+            raise ValueError(f"domain {self.name}: num_distinct={self.num_distinct} must be 1 or more, or None")
         if self.programs is not None and not self.needs_sandbox:
             raise ValueError(f"domain {self.name}: it runs programs, so it must say needs_sandbox=True")
 

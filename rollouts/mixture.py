@@ -191,6 +191,10 @@ class Mixture:
         """Domains that lose more than three of four groups: draws are written off now, their quota is not met."""
         return [name for name in sorted(self._quota.shares) if self._accounts[name].is_starved]
 
+    def starving(self, domain: str) -> float:
+        """The part of the domain's late draws that was written off: 0 where all were made up for."""
+        return self._account(domain).starving
+
     def accepted_shares(self) -> dict[str, float]:
         """Each domain's part of all accepted groups so far (empty before the first)."""
         return share_of({name: account.settled["accepted"] for name, account in sorted(self._accounts.items())})

@@ -246,7 +246,9 @@ def check_before_start(composed: Composed) -> None:
     algorithm = config.algorithm
     usable = [name for name, spec in LOSSES.items() if not spec.needs_reference]
     _check_one_of(f"algorithm.loss={algorithm.loss!r}", algorithm.loss, usable)
-    _check_one_of(f"algorithm.estimator={algorithm.estimator!r}", algorithm.estimator, list(estimators))
+    # The trainer takes one advantage a segment so far (`train.policy.workers.Item`).
+    usable_estimators = [name for name, estimator in estimators.items() if not estimator.per_turn]
+    _check_one_of(f"algorithm.estimator={algorithm.estimator!r}", algorithm.estimator, usable_estimators)
     loss_options(config.algorithm)
     if config.mode == "train_only" and not list(Path(config.trajectories).glob("step-*.parquet")):
         raise ValueError(f"trajectories={config.trajectories} holds no step-*.parquet files")

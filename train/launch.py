@@ -32,6 +32,7 @@ from train.fidelity import Fidelity
 from train.policy.policy import PolicySettings
 from train.policy.workers import TrainerGroup
 from train.run import Run, load_state
+from train.steer import make_adaptive
 from train.tracking import Display, Tracker, WandbMode
 from train.weights import formats, publish
 
@@ -270,6 +271,7 @@ def launched(
                 stop_requested=stop_requested,
                 mixtures=make_mixtures(composed),
                 statistics=make_statistics(composed),
+                adaptive=make_adaptive(composed),
                 fidelity=Fidelity(alarm=config.fidelity.alarm, window=config.fidelity.window),
             )
             if saved is not None:
@@ -293,7 +295,8 @@ def make_mixtures(composed: Composed) -> dict[str, Mixture]:
         weights = composed.mixes[name].weights
         tiers = {domain: composed.domains[domain].tiers for domain in weights}
         families = {domain: composed.domains[domain].family for domain in weights}
-        out[name] = Mixture(weights, tiers, composed.config.mix.tiers, composed.config.seed, families)
+        mix, seed = composed.config.mix, composed.config.seed
+        out[name] = Mixture(weights, tiers, mix.tiers, seed, families, mix.pass_on)
     return out
 
 

@@ -65,12 +65,17 @@ def reinforcement(
         "fidelity/k3": totals.get("k3_sum", 0.0) / tokens,
         "groups/starved_domains": float(len(mixture.starved())),
         "shares/largest": max(batch.shares.values(), default=0.0),
+        "shares/over_bound": float(len(batch.over)),
+        "shares/cut": float(len(batch.cut)),
     }
     rewards, lengths = _by_domain(batch)
     series = {
         "reward": {domain: sum(values) / len(values) for domain, values in rewards.items() if values},
         "length": {domain: sum(values) / len(values) for domain, values in lengths.items() if values},
         "gradient_share": batch.shares,
+        "share_over_bound": batch.over,
+        "share_cut": batch.cut,
+        "starved": {domain: mixture.starving(domain) for domain in mixture.starved()},
     }
     return numbers, series
 

@@ -15,6 +15,7 @@ from typing import Any
 from envs.domain import Domain
 from envs.types import Task
 from rewards.normalise import DomainStatistics
+from rollouts.adaptive import AdaptiveWeights
 from rollouts.mixture import Mixture
 from rollouts.pool import RolloutPool
 from train.checkpoint import Checkpoint
@@ -43,6 +44,7 @@ class Run:
     mixtures: dict[str, Mixture]
     statistics: DomainStatistics
     fidelity: Fidelity
+    adaptive: dict[str, AdaptiveWeights] = field(default_factory=dict)
     version: int = 0
     adam_step: int = 0
     stage: str = ""
@@ -82,6 +84,7 @@ def state(run: Run) -> dict[str, Any]:
         "stage_step": run.stage_step,
         "done": run.done,
         "mixtures": {name: mixture.state_dict() for name, mixture in run.mixtures.items()},
+        "adaptive": {name: adaptive.state_dict() for name, adaptive in run.adaptive.items()},
         "statistics": run.statistics.state_dict(),
         "fidelity": run.fidelity.state_dict(),
         "evaluations": run.evaluations,
@@ -105,6 +108,9 @@ def load_state(run: Run, saved: Checkpoint) -> None:
     for name, mixture in run.mixtures.items():
         if name in document["mixtures"]:
             mixture.load_state_dict(document["mixtures"][name])
+    for name, adaptive in run.adaptive.items():
+        if name in document.get("adaptive", {}):  # not in checkpoints of a run with fixed weights
+            adaptive.load_state_dict(document["adaptive"][name])
     run.statistics.load_state_dict(document["statistics"])
     run.fidelity.load_state_dict(document["fidelity"])
     run.done = list(document["done"])

@@ -43,9 +43,7 @@ def group(ticket: int, domain: str, values: Sequence[float], tokens: int = 10) -
 def batch(groups: list[GroupResult], *options: str, num_ranks: int = 2) -> StepBatch:
     composed = compose_run(["experiment=toy", *options])
     nothing = cast(Any, None)  # pool and mixture: for `take` only
-    collector = Collector(
-        nothing, nothing, DomainStatistics(RANGES), composed.domains, composed.config.algorithm, seed=0
-    )
+    collector = Collector(nothing, nothing, DomainStatistics(RANGES), composed.domains, composed.config)
     return collector.batch(groups, [], 4096, num_ranks)
 
 
@@ -80,6 +78,23 @@ def test_the_domains_of_an_update_share_it_by_their_quota() -> None:
     for item in items(part):
         weight["text/sort" if item.group == 2 else "math/add"] += item.weight * 10
     assert weight == pytest.approx({"math/add": 0.75, "text/sort": 0.25})
+
+
+def test_a_domain_above_its_bound_is_reported_and_cut_only_if_asked() -> None:
+    """Half of the groups each, all with the same |A|: text holds half of the sum, with 63 tokens as with 7.
+
+    A token-wise mean gives it 9 tenths: 1.8 times its half.  A bound of 1.5 leaves 3 quarters, three times the tenth.
+    """
+    groups = [group(i, ("math/add", "text/sort")[i % 2], [0.0, 1.0], tokens=(7, 63)[i % 2]) for i in range(6)]
+    token = ("algorithm.normalisation=token", "algorithm.share_bound=1.5")
+    plain, acts = batch(groups, *token), batch(groups, *token, "algorithm.share_bound_acts=true")
+    assert plain.shares == pytest.approx({"math/add": 0.1, "text/sort": 0.9}) and plain.cut == {}
+    assert plain.over == acts.over == {"text/sort": pytest.approx(1.8)}
+    assert acts.shares == pytest.approx({"math/add": 0.25, "text/sort": 0.75})
+    assert acts.cut == {"text/sort": pytest.approx(1 / 3)}
+    weights = [{item.group: item.weight for item in items(part)} for part in (plain.parts[0], acts.parts[0])]
+    assert weights[1][0] == weights[0][0] and weights[1][1] == pytest.approx(weights[0][1] / 3)
+    assert batch(groups).over == {} == batch(groups).cut
 
 
 @pytest.mark.parametrize(
