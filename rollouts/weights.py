@@ -47,7 +47,7 @@ class Split:
     def __post_init__(self) -> None:
         for level, weight in self.levels.items():
             if level not in LEVELS:
-                raise ValueError(f"mix.levels.{level}: there is no such level; levels are {', '.join(LEVELS)}")
+                raise ValueError(f"mix.levels.{level}={weight}: there is no such level; levels are {', '.join(LEVELS)}")
             if exact_fraction(weight) < 0:
                 raise ValueError(f"mix.levels.{level}={weight} must be 0 or more")
         if self.levels and not any(self.levels.values()):
