@@ -46,6 +46,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
 # File -> what its maths must not know, though its package may.
 PURE: dict[str, set[str]] = {
     "rollouts/mixture.py": {"torch", "ray", "vllm", "transformers"},
+    "rollouts/completion.py": {"torch", "ray", "vllm", "transformers"},
     "rollouts/quotas.py": {"torch", "ray", "vllm", "transformers"},
     "rollouts/accounts.py": {"torch", "ray", "vllm", "transformers"},
     "rollouts/adaptive.py": {"torch", "ray", "vllm", "transformers"},
