@@ -18,6 +18,7 @@ from envs.base import Environment, SingleTurn
 from envs.sandbox import Programs
 from envs.sandbox.limits import Permissions
 from envs.types import Message, Split, Task, Trajectory
+from rewards.parts import Part
 from rewards.score import Score
 
 HELD_OUT_PERCENT = 20
@@ -87,6 +88,8 @@ class Domain:
     - `tiers`: thinking tiers that make sense for it.
     - `needs_sandbox`: tasks, tools or verdicts use the sandbox; refused in a mix where none works.  Its verdicts are
       given in a thread of their own.
+    - `parts`: empty, or the rewards that every score of this domain has in its `parts`: each is then normalised by
+      itself before they are weighed and added for training (`rewards.parts`).  `score_range` is that of the value.
     - `num_distinct`: None when unbounded, else an upper bound of distinct prompts.
     """
 
@@ -109,6 +112,7 @@ class Domain:
     programs: Programs | None = None
     needs_sandbox: bool = False
     num_distinct: int | None = None
+    parts: Mapping[str, Part] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         low, high = self.score_range

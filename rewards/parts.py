@@ -64,13 +64,15 @@ class PartStatistics:
         differs = any(has_signal(columns[name], part.range) for name, part in declared.items() if part.weight)
         return differs and has_signal(self._weighed(domain, columns), UNIT)
 
-    def advantages(self, domain: str, rows: Sequence[Row], clip: float = CLIP) -> list[float | None]:
+    def advantages(
+        self, domain: str, rows: Sequence[Row], clip: float = CLIP, estimator: str = "group_mean"
+    ) -> list[float | None]:
         """One advantage a trajectory; None where the row is None (unscored).
 
         Raises ValueError for a row that lacks a part, or has one that the domain does not declare.
         """
         weighed = self._weighed(domain, self._columns(domain, rows))
-        return group_advantages(weighed, self._sum.scale(domain), clip)
+        return group_advantages(weighed, self._sum.scale(domain), clip, estimator)
 
     def update(self, observations: Iterable[tuple[str, Sequence[Row]]]) -> None:
         """Take in the groups of a finished step, in any order."""

@@ -15,6 +15,7 @@ from envs.types import Task
 from rewards import shares
 from rewards.advantages import group_advantages, group_std, has_signal, per_fragment
 from rewards.normalise import DomainStatistics
+from rewards.parts import PartStatistics
 from rollouts.adaptive import AdaptiveWeights
 from rollouts.engine import EngineFailure
 from rollouts.mixture import Mixture, Outcome, Ticket, share_of
@@ -61,8 +62,10 @@ class Collector:
         domains: Mapping[str, Domain],
         config: Config,
         adaptive: AdaptiveWeights | None = None,
+        parts: PartStatistics | None = None,
     ):
         self._pool, self._mixture, self._statistics, self._adaptive = pool, mixture, statistics, adaptive
+        self._part_statistics = parts or PartStatistics({})
         self._domains, self._config, self._algorithm = domains, config, config.algorithm
 
     def take(self, version: int) -> tuple[list[GroupResult], list[tuple[GroupResult, Outcome]]]:
@@ -102,6 +105,9 @@ class Collector:
         parts = [_cut(items, accepted, cut) for items in parts] if cut else parts
         # Updating after use keeps the order of groups within a step without effect.
         self._statistics.update([(result.summary.domain, result.summary.values) for result in accepted])
+        self._part_statistics.update(
+            [(result.summary.domain, result.summary.parts) for result in accepted if self._in_parts(result)]
+        )
         return StepBatch(
             accepted=accepted,
             dropped=dropped,
@@ -151,8 +157,16 @@ class Collector:
         values = result.summary.values
         if sum(value is not None for value in values) < 2:
             return Outcome.UNSCORED
-        declared = self._domains[result.summary.domain].score_range
-        return Outcome.ACCEPTED if has_signal(values, declared) else Outcome.FILTERED
+        domain = result.summary.domain
+        if self._in_parts(result):
+            differs = self._part_statistics.has_signal(domain, result.summary.parts)
+        else:
+            differs = has_signal(values, self._domains[domain].score_range)
+        return Outcome.ACCEPTED if differs else Outcome.FILTERED
+
+    def _in_parts(self, result: GroupResult) -> bool:
+        """Whether its domain's rewards are normalised part by part."""
+        return self._algorithm.scale == "domain" and result.summary.domain in self._part_statistics
 
     def _parts(self, accepted: Sequence[GroupResult], quota: Mapping[str, float]) -> list[list[Item]]:
         """Whole groups dealt out to the updates of this batch; none is empty."""
@@ -179,6 +193,13 @@ class Collector:
             return self._statistics.scale(domain)
         return group_std(values) if self._algorithm.scale == "group" else 1.0
 
+    def _advantages(self, result: GroupResult) -> list[float | None]:
+        """One a trajectory."""
+        summary, clip, estimator = result.summary, self._algorithm.advantage_clip, self._algorithm.estimator
+        if self._in_parts(result):
+            return self._part_statistics.advantages(summary.domain, summary.parts, clip, estimator)
+        return group_advantages(summary.values, self._scale(summary.domain, summary.values), clip, estimator)
+
     def _items(self, accepted: Sequence[GroupResult], numbers: Iterable[int], quota: Mapping[str, float]) -> list[Item]:
         """One item a trained segment of these groups, advantages per trajectory and weights per token."""
         found: list[tuple[int, int, int, float]] = []
@@ -187,12 +208,7 @@ class Collector:
         for reference in numbers:
             result = accepted[reference]
             summary = result.summary
-            advantages = group_advantages(
-                summary.values,
-                self._scale(summary.domain, summary.values),
-                self._algorithm.advantage_clip,
-                self._algorithm.estimator,
-            )
+            advantages = self._advantages(result)
             trained = [[size for size in segments if size[1]] for segments in summary.segments]
             spread = iter(per_fragment(advantages, [len(segments) for segments in trained]))
             for trajectory, segments in enumerate(trained):

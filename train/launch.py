@@ -19,6 +19,7 @@ import ray
 from ray._private import ray_constants
 
 from rewards.normalise import DomainStatistics
+from rewards.parts import PartStatistics
 from rollouts.episode import EpisodeLimits
 from rollouts.mixture import Mixture
 from rollouts.pool import PoolSettings, RolloutPool
@@ -272,6 +273,7 @@ def launched(
                 mixtures=make_mixtures(composed),
                 statistics=make_statistics(composed),
                 adaptive=make_adaptive(composed),
+                part_statistics=make_part_statistics(composed),
                 fidelity=Fidelity(alarm=config.fidelity.alarm, window=config.fidelity.window),
             )
             if saved is not None:
@@ -304,6 +306,16 @@ def make_statistics(composed: Composed) -> DomainStatistics:
     algorithm = composed.config.algorithm
     return DomainStatistics(
         {name: domain.score_range for name, domain in composed.domains.items()},
+        {name: domain.family for name, domain in composed.domains.items()},
+        floor=algorithm.scale_floor,
+        warm_groups=algorithm.scale_warm_groups,
+    )
+
+
+def make_part_statistics(composed: Composed) -> PartStatistics:
+    algorithm = composed.config.algorithm
+    return PartStatistics(
+        {name: domain.parts for name, domain in composed.domains.items() if domain.parts},
         {name: domain.family for name, domain in composed.domains.items()},
         floor=algorithm.scale_floor,
         warm_groups=algorithm.scale_warm_groups,

@@ -84,7 +84,13 @@ def reinforce(run: Run, stage: StageConfig) -> None:
     config = run.composed.config
     limit = min(stage.steps, config.steps) if config.steps else stage.steps
     collector = Collector(
-        run.pool, run.mixtures[run.stage], run.statistics, run.domains, config, run.adaptive.get(run.stage)
+        run.pool,
+        run.mixtures[run.stage],
+        run.statistics,
+        run.domains,
+        config,
+        run.adaptive.get(run.stage),
+        run.part_statistics,
     )
     publish(run)
     if config.mode == "rollout_only":

@@ -15,6 +15,7 @@ from typing import Any
 from envs.domain import Domain
 from envs.types import Task
 from rewards.normalise import DomainStatistics
+from rewards.parts import PartStatistics
 from rollouts.adaptive import AdaptiveWeights
 from rollouts.mixture import Mixture
 from rollouts.pool import RolloutPool
@@ -45,6 +46,7 @@ class Run:
     statistics: DomainStatistics
     fidelity: Fidelity
     adaptive: dict[str, AdaptiveWeights] = field(default_factory=dict)
+    part_statistics: PartStatistics = field(default_factory=lambda: PartStatistics({}))
     version: int = 0
     adam_step: int = 0
     stage: str = ""
@@ -86,6 +88,7 @@ def state(run: Run) -> dict[str, Any]:
         "mixtures": {name: mixture.state_dict() for name, mixture in run.mixtures.items()},
         "adaptive": {name: adaptive.state_dict() for name, adaptive in run.adaptive.items()},
         "statistics": run.statistics.state_dict(),
+        "part_statistics": run.part_statistics.state_dict(),
         "fidelity": run.fidelity.state_dict(),
         "evaluations": run.evaluations,
         "seconds": run.seconds,
@@ -112,6 +115,8 @@ def load_state(run: Run, saved: Checkpoint) -> None:
         if name in document.get("adaptive", {}):  # not in checkpoints of a run with fixed weights
             adaptive.load_state_dict(document["adaptive"][name])
     run.statistics.load_state_dict(document["statistics"])
+    if "part_statistics" in document:  # not in checkpoints from before domains had parts
+        run.part_statistics.load_state_dict(document["part_statistics"])
     run.fidelity.load_state_dict(document["fidelity"])
     run.done = list(document["done"])
     run.evaluations, run.seconds = document["evaluations"], document["seconds"]
