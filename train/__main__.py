@@ -236,6 +236,7 @@ def check_before_start(composed: Composed) -> None:
     from train.launch import check_model
     from train.loop import loss_options
     from train.policy.losses import LOSSES
+    from train.steer import make_retired
 
     config = composed.config
     if os.environ.get("RAY_ADDRESS"):
@@ -250,6 +251,7 @@ def check_before_start(composed: Composed) -> None:
     usable_estimators = [name for name, estimator in estimators.items() if not estimator.per_turn]
     _check_one_of(f"algorithm.estimator={algorithm.estimator!r}", algorithm.estimator, usable_estimators)
     loss_options(config.algorithm)
+    make_retired(composed)
     if config.mode == "train_only" and not list(Path(config.trajectories).glob("step-*.parquet")):
         raise ValueError(f"trajectories={config.trajectories} holds no step-*.parquet files")
     if config.model.source == "path" and not (Path(config.model.path) / "config.json").exists():

@@ -21,10 +21,13 @@ from rollouts.engine import EngineFailure
 from rollouts.mixture import Mixture, Outcome, Ticket, share_of
 from rollouts.objects import GroupResult, Place
 from rollouts.pool import RolloutPool
+from rollouts.retired import RetiredTasks
 from train.config import Config
 from train.policy.packing import loss_token_weights, plan_rows
 from train.policy.workers import Item
 from train.steer import steer
+
+RETIRED_ROUNDS = 4  # looks for tasks that are not retired; a domain with hardly any left repeats some
 
 
 class EmptyBatch(Exception):
@@ -63,9 +66,11 @@ class Collector:
         config: Config,
         adaptive: AdaptiveWeights | None = None,
         parts: PartStatistics | None = None,
+        retired: RetiredTasks | None = None,
     ):
         self._pool, self._mixture, self._statistics, self._adaptive = pool, mixture, statistics, adaptive
         self._part_statistics = parts or PartStatistics({})
+        self._retired = retired or RetiredTasks()
         self._domains, self._config, self._algorithm = domains, config, config.algorithm
 
     def take(self, version: int) -> tuple[list[GroupResult], list[tuple[GroupResult, Outcome]]]:
@@ -137,15 +142,16 @@ class Collector:
         accepted: list[GroupResult],
         dropped: list[tuple[GroupResult, Outcome]],
     ) -> None:
-        tasks = take_tasks(self._pool, self._mixture, tickets)
+        tasks = take_tasks(self._pool, self._mixture, tickets, self._retired)
         results = self._pool.run(
             [(ticket.number, task, ticket.tier) for ticket, task in zip(tickets, tasks, strict=True)],
             num_samples=self._algorithm.group_size,
             temperature=self._algorithm.temperature,
             seed=self._config.seed,
         )
-        for ticket, result in zip(tickets, results, strict=True):
+        for ticket, task, result in zip(tickets, tasks, results, strict=True):
             check_versions(result, version)
+            self._retired.observe(task, result.summary.values, self._domains[ticket.domain].score_range[1])
             outcome = self._judge(result)
             self._mixture.settle(ticket, outcome, _reason(result, outcome))
             if outcome is Outcome.ACCEPTED:
@@ -222,14 +228,18 @@ class Collector:
         return [Item(number, *where, weight) for number, (where, weight) in enumerate(zip(found, weights, strict=True))]
 
 
-def take_tasks(pool: RolloutPool, mixture: Mixture, tickets: Sequence[Ticket]) -> list[Task]:
+def take_tasks(
+    pool: RolloutPool, mixture: Mixture, tickets: Sequence[Ticket], retired: RetiredTasks | None = None
+) -> list[Task]:
     """The training task of each ticket; workers make them, the mixture keeps each domain's place."""
     by_domain: dict[str, list[Ticket]] = defaultdict(list)
     for ticket in tickets:
         by_domain[ticket.domain].append(ticket)
     made = pool.make_tasks([(domain, "train", mixture.cursor(domain), len(own)) for domain, own in by_domain.items()])
     found: dict[int, Task] = {}
-    for own, (tasks, _) in zip(by_domain.values(), made, strict=True):
+    for (domain, own), (tasks, _) in zip(by_domain.items(), made, strict=True):
+        if retired is not None and retired.covers(domain):
+            tasks = _without_retired(pool, tasks, retired)
         by_index = {task.index: task for task in tasks}
         for ticket in own:
             found[ticket.number] = by_index[mixture.take_index(ticket, by_index.__contains__)]
@@ -237,6 +247,21 @@ def take_tasks(pool: RolloutPool, mixture: Mixture, tickets: Sequence[Ticket]) -
         # Evaluation looks at the other side of the same hash (`train.evaluate.check_held_out`).
         assert task.split == "train" == split_of(task.prompt), f"{task.id} is held out, it may not be trained on"
     return [found[ticket.number] for ticket in tickets]
+
+
+def _without_retired(pool: RolloutPool, tasks: Sequence[Task], retired: RetiredTasks) -> list[Task]:
+    """As many tasks that are not retired, looked for further on, with a limit; then retired ones fill up the rest."""
+    kept, spare = [], []
+    seen = list(tasks)
+    for _ in range(RETIRED_ROUNDS):
+        kept += [task for task in seen if task not in retired]
+        spare += [task for task in seen if task in retired]
+        missing = len(tasks) - len(kept)
+        if missing <= 0 or not seen:
+            break
+        ((seen, _),) = pool.make_tasks([(seen[-1].domain, "train", seen[-1].index + 1, len(tasks))])
+    # The mixture takes indices in order, so what is before the last one kept is passed over for good.
+    return sorted([*kept, *spare[::-1][: max(len(tasks) - len(kept), 0)]], key=lambda task: task.index)[: len(tasks)]
 
 
 def check_versions(result: GroupResult, version: int) -> None:

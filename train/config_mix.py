@@ -81,6 +81,8 @@ class MixConfig:
       lost groups; domains that lose half of their groups need half.
     - `balance`: weights are shares of groups, or of tokens, corrected by at most `balance_bound`.
     - `update_every`: steps between changes of weights.
+    - `retire_after`: a task of a domain with a finite number of them is not asked again once so many of its groups in a
+      row were solved by every trajectory; 0 is off.
     """
 
     families: dict[str, float] = field(default_factory=dict)
@@ -94,6 +96,7 @@ class MixConfig:
     balance: str
     balance_bound: float
     update_every: int
+    retire_after: int
     adaptive: AdaptiveConfig
     curriculum: CurriculumConfig
     show: bool
@@ -108,6 +111,7 @@ class MixConfig:
             unread("mix.size_temperature=0", "mix", self, "size_largest")
         if not 0 <= self.refill_share <= MAX_REFILL_SHARE:
             raise ValueError(f"mix.refill_share={self.refill_share} must be between 0 and {MAX_REFILL_SHARE}")
+        not_negative("mix.", self, "retire_after")
         self._check_moving()
 
     def _check_moving(self) -> None:

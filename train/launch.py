@@ -33,7 +33,7 @@ from train.fidelity import Fidelity
 from train.policy.policy import PolicySettings
 from train.policy.workers import TrainerGroup
 from train.run import Run, load_state
-from train.steer import make_adaptive
+from train.steer import make_adaptive, make_retired
 from train.tracking import Display, Tracker, WandbMode
 from train.weights import formats, publish
 
@@ -273,6 +273,7 @@ def launched(
                 mixtures=make_mixtures(composed),
                 statistics=make_statistics(composed),
                 adaptive=make_adaptive(composed),
+                retired=make_retired(composed),
                 part_statistics=make_part_statistics(composed),
                 fidelity=Fidelity(alarm=config.fidelity.alarm, window=config.fidelity.window),
             )

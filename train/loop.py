@@ -91,6 +91,7 @@ def reinforce(run: Run, stage: StageConfig) -> None:
         config,
         run.adaptive.get(run.stage),
         run.part_statistics,
+        run.retired,
     )
     publish(run)
     if config.mode == "rollout_only":

@@ -19,6 +19,7 @@ from rewards.parts import PartStatistics
 from rollouts.adaptive import AdaptiveWeights
 from rollouts.mixture import Mixture
 from rollouts.pool import RolloutPool
+from rollouts.retired import RetiredTasks
 from train.checkpoint import Checkpoint
 from train.compose import Composed
 from train.fidelity import Fidelity
@@ -47,6 +48,7 @@ class Run:
     fidelity: Fidelity
     adaptive: dict[str, AdaptiveWeights] = field(default_factory=dict)
     part_statistics: PartStatistics = field(default_factory=lambda: PartStatistics({}))
+    retired: RetiredTasks = field(default_factory=RetiredTasks)
     version: int = 0
     adam_step: int = 0
     stage: str = ""
@@ -87,6 +89,7 @@ def state(run: Run) -> dict[str, Any]:
         "done": run.done,
         "mixtures": {name: mixture.state_dict() for name, mixture in run.mixtures.items()},
         "adaptive": {name: adaptive.state_dict() for name, adaptive in run.adaptive.items()},
+        "retired": run.retired.state_dict(),
         "statistics": run.statistics.state_dict(),
         "part_statistics": run.part_statistics.state_dict(),
         "fidelity": run.fidelity.state_dict(),
@@ -114,6 +117,7 @@ def load_state(run: Run, saved: Checkpoint) -> None:
     for name, adaptive in run.adaptive.items():
         if name in document.get("adaptive", {}):  # not in checkpoints of a run with fixed weights
             adaptive.load_state_dict(document["adaptive"][name])
+    run.retired.load_state_dict(document.get("retired", {}))
     run.statistics.load_state_dict(document["statistics"])
     if "part_statistics" in document:  # not in checkpoints from before domains had parts
         run.part_statistics.load_state_dict(document["part_statistics"])

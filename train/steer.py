@@ -12,6 +12,7 @@ from envs.domain import Domain
 from rollouts.adaptive import AdaptiveWeights, Rules, Seen, seen
 from rollouts.mixture import Mixture
 from rollouts.objects import GroupResult
+from rollouts.retired import RetiredTasks
 from train.compose import Composed, stages
 from train.config import MixConfig
 
@@ -27,6 +28,19 @@ def make_adaptive(composed: Composed) -> dict[str, AdaptiveWeights]:
         for name, stage in stages(config)
         if stage.kind == "rl"
     }
+
+
+def make_retired(composed: Composed) -> RetiredTasks:
+    """What may not be asked again; raises ValueError where `mix.retire_after` could never do anything."""
+    after = composed.config.mix.retire_after
+    drawn = {name for mix in composed.mixes.values() for name in mix.weights}
+    finite = sorted(name for name in drawn if composed.domains[name].num_distinct is not None)
+    if after and not finite:
+        raise ValueError(
+            f"mix.retire_after={after}: none of the {len(drawn)} domains says how many tasks it has (num_distinct), so "
+            "none could be retired; set it to 0"
+        )
+    return RetiredTasks(finite, after)
 
 
 def rules_of(mix: MixConfig) -> Rules:

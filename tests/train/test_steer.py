@@ -6,6 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, cast
 
@@ -16,12 +17,13 @@ from rewards.normalise import DomainStatistics
 from rollouts.adaptive import AdaptiveWeights
 from rollouts.mixture import Mixture
 from rollouts.objects import GroupResult
+from rollouts.retired import RetiredTasks
 from rollouts.weights import skill_and_level
 from tests.train.test_collect import group
 from train.collect import Collector
 from train.compose import Composed, compose_run
 from train.launch import make_mixtures
-from train.steer import make_adaptive, rules_of
+from train.steer import make_adaptive, make_retired, rules_of
 
 ADD, SORT = "math/add-easy", "text/sort-easy"
 TWO = ["experiment=toy", "stage=rl", "~mix.families.*", f"mix.domains.{ADD}=1", f"mix.domains.{SORT}=1"]
@@ -41,6 +43,29 @@ class Pool:
         return [
             group(number, task.domain, self.rewards[task.domain], self.tokens.get(task.domain, 10))
             for number, task, _ in groups
+        ]
+
+
+class Repeating(Pool):
+    """Task i has prompt i mod ten; half of the prompts are solved by all, the others by half of a group."""
+
+    def __init__(self, prompts: Sequence[str]):
+        super().__init__({})
+        self.prompts, self.solved, self.asked = prompts, set(prompts[:5]), list[str]()
+
+    def make_tasks(self, wanted: Sequence[tuple[str, str, int, int]]) -> list[tuple[list[Task], float]]:
+        size = len(self.prompts)
+        return [
+            ([_train_task(domain, i, self.prompts[i % size]) for i in range(start, start + count)], 0.0)
+            for domain, _, start, count in wanted
+        ]
+
+    def run(self, groups: Sequence[tuple[int, Task, str]], **_: object) -> list[GroupResult]:
+        texts = [task.prompt[0].text for _, task, _ in groups]
+        self.asked += texts
+        return [
+            group(number, task.domain, (1.0, 1.0) if text in self.solved else (0.0, 1.0))
+            for (number, task, _), text in zip(groups, texts, strict=True)
         ]
 
 
@@ -168,6 +193,46 @@ def test_with_room_for_refills_lossy_domains_keep_their_share() -> None:
             steps(composed, pool, mixture, None, 1)
         found[room] = mixture.accepted_shares()[SORT]
     assert found[0.5] == pytest.approx(0.5, rel=0.02) and found[0.25] < 0.47
+
+
+def test_solved_tasks_are_retired_until_hardly_any_is_left() -> None:
+    """Ten prompts that come again and again; all groups of five of them are solved.  Those vanish after two each."""
+    composed = compose_run([*TWO, "mix.retire_after=2", f"~mix.domains.{SORT}", "algorithm.groups_per_step=4"])
+    with pytest.raises(ValueError, match="num_distinct"):
+        make_retired(composed)
+    composed.domains[ADD] = replace(composed.domains[ADD], num_distinct=10)
+    prompts = [text for text in map(str, range(100)) if _in_train(text)][:10]
+    pool = Repeating(prompts)
+    mixture, retired = make_mixtures(composed)["rl"], make_retired(composed)
+    ranges = {ADD: (0.0, 1.0)}
+    collector = Collector(
+        cast(Any, pool), mixture, DomainStatistics(ranges), composed.domains, composed.config, retired=retired
+    )
+    for _ in range(8):
+        collector.take(0)
+    assert retired.counts() == {ADD: 5}
+    resumed = make_retired(composed)
+    resumed.load_state_dict(json.loads(json.dumps(retired.state_dict())))
+    assert resumed.state_dict() == retired.state_dict()
+    pool.asked.clear()
+    for _ in range(10):
+        collector.take(0)
+    assert len(pool.asked) == 40 and set(pool.asked) == set(prompts[5:])
+    pool.solved = set(prompts)
+    for _ in range(20):
+        collector.take(0)  # goes on when everything is retired
+    assert retired.counts() == {ADD: 10}
+
+
+def test_one_group_that_is_not_solved_begins_the_count_anew() -> None:
+    retired, task = RetiredTasks([ADD], 2), _task(ADD, 0)
+    for values in ((1.0, 1.0), (1.0, 0.0), (1.0, None), (None, None)):
+        retired.observe(task, values, 1.0)
+    assert task not in retired
+    retired.observe(_task(ADD, 99), (1.0, 1.0), 1.0)  # the same prompt under another index
+    assert task in retired and _task(SORT, 0) not in retired
+    retired.observe(_task(SORT, 0), (1.0, 1.0), 1.0)
+    assert retired.state_dict().keys() == {ADD}
 
 
 def test_the_adaptive_preset_splits_skills_over_levels() -> None:
