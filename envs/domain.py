@@ -18,6 +18,7 @@ from envs.base import Environment, SingleTurn
 from envs.sandbox import Programs
 from envs.sandbox.limits import Permissions
 from envs.types import Message, Split, Task, Trajectory
+from rewards.parts import Part
 from rewards.score import Score
 
 HELD_OUT_PERCENT = 20
@@ -87,6 +88,8 @@ class Domain:
     - `tiers`: thinking tiers that make sense for it.
     - `needs_sandbox`: tasks, tools or verdicts use the sandbox; refused in a mix where none works.  Its verdicts are
       given in a thread of their own.
+    - `parts`: empty, or the rewards that every score of this domain has in its `parts`: each is then normalised by
+      itself before they are weighed and added for training (`rewards.parts`).  `score_range` is that of the value.
     - `num_distinct`: None when unbounded, else an upper bound of distinct prompts.
     """
 
@@ -108,6 +111,8 @@ class Domain:
     knobs: Mapping[str, Any] = field(default_factory=dict)
     programs: Programs | None = None
     needs_sandbox: bool = False
+    num_distinct: int | None = None
+    parts: Mapping[str, Part] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         low, high = self.score_range
@@ -119,6 +124,8 @@ class Domain:
             raise ValueError(f"domain {self.name}: it needs at least one turn and one tier")
         if not (self.source and self.licence and self.generator_id and self.verifier_id):
             raise ValueError(f"domain {self.name}: source, licence, generator_id and verifier_id may not be empty")
+        if self.num_distinct is not None and self.num_distinct < 1:
+            raise ValueError(f"domain {self.name}: num_distinct={self.num_distinct} must be 1 or more, or None")
         if self.programs is not None and not self.needs_sandbox:
             raise ValueError(f"domain {self.name}: it runs programs, so it must say needs_sandbox=True")
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 Range = tuple[float, float]
 
@@ -59,9 +60,21 @@ def leave_one_out(scored: Sequence[float]) -> list[float]:
     return [value * count / (count - 1) for value in group_mean(scored)] if count > 1 else [0.0] * count
 
 
-estimators: dict[str, Callable[[Sequence[float]], list[float]]] = {
-    "group_mean": group_mean,
-    "leave_one_out": leave_one_out,
+@dataclass(frozen=True, slots=True)
+class Estimator:
+    """`centre`: from the scored returns of one group to what they are above their baseline.
+
+    `per_turn`: each turn has a return of its own, and is centred among the group's returns at that turn.
+    """
+
+    centre: Callable[[Sequence[float]], list[float]]
+    per_turn: bool = False
+
+
+estimators: dict[str, Estimator] = {
+    "group_mean": Estimator(group_mean),
+    "leave_one_out": Estimator(leave_one_out),
+    "turn_level": Estimator(group_mean, per_turn=True),
 }
 
 
@@ -73,13 +86,56 @@ def group_advantages(
     `scale` is in units of the reward (`DomainStatistics.scale`, `group_std` or 1).  Unscored entries are in no mean and
     stay None.  Raises ValueError for an unknown estimator, and for a scale or clip that is not above zero.
     """
+    centre = _checked(estimator, scale, clip).centre
+    scored = scored_values(values)
+    centred = iter(centre(scored) if scored else ())
+    return [None if value is None else max(-clip, min(clip, next(centred) / scale)) for value in values]
+
+
+def turn_advantages(
+    values: Sequence[float | None],
+    turns: Sequence[Sequence[float]],
+    scale: float,
+    clip: float = CLIP,
+    estimator: str = "turn_level",
+) -> list[list[float] | None]:
+    """One advantage for each turn of each trajectory of a group.
+
+    turns: for each trajectory the rewards of its turns, in units of `values`, what the whole trajectory is worth.  The
+    return of turn t is the value and the rewards from t on; the baseline at t is the mean return over *all* scored
+    trajectories, of which those that ended earlier have nothing left but their value.  (Among those still going alone,
+    the last one would have itself as its baseline.)  Without rewards of turns this is `group_mean`; an estimator that
+    is not per turn gives a trajectory's one advantage to each of its turns.
+
+    After Zeng et al., 2025 (arXiv 2505.11821), with reward-to-go in place of the turn's reward alone.  Raises
+    ValueError as `group_advantages`, and if there is not one row of turns a trajectory.
+    """
+    if len(values) != len(turns):
+        raise ValueError(f"{len(turns)} rows of turns for {len(values)} trajectories")
+    if not _checked(estimator, scale, clip).per_turn:
+        whole = group_advantages(values, scale, clip, estimator)
+        return [None if one is None else [one] * len(own) for one, own in zip(whole, turns, strict=True)]
+    columns = [
+        group_advantages(
+            [None if value is None else value + math.fsum(own[t:]) for value, own in zip(values, turns, strict=True)],
+            scale,
+            clip,
+            estimator,
+        )
+        for t in range(max(map(len, turns), default=0))
+    ]
+    rows = [[column[i] for column in columns[: len(own)]] for i, own in enumerate(turns)]
+    return [
+        None if value is None else [a for a in row if a is not None] for value, row in zip(values, rows, strict=True)
+    ]
+
+
+def _checked(estimator: str, scale: float, clip: float) -> Estimator:
     if estimator not in estimators:
         raise ValueError(f"unknown advantage estimator {estimator!r}; there are: {', '.join(estimators)}")
     if not (scale > 0 and clip > 0):
         raise ValueError(f"scale and clip must be above zero, got {scale} and {clip}")
-    scored = scored_values(values)
-    centred = iter(estimators[estimator](scored) if scored else ())
-    return [None if value is None else max(-clip, min(clip, next(centred) / scale)) for value in values]
+    return estimators[estimator]
 
 
 def per_fragment(advantages: Sequence[float | None], num_fragments: Sequence[int]) -> list[float | None]:

@@ -5,6 +5,7 @@ Made by `rollouts.worker`, consumed by `rewards.advantages` (numbers only) and `
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from envs.types import Task, Trajectory
@@ -46,6 +47,7 @@ class GroupSummary:
     """What the driver needs to know of a group; the tokens stay in the object store.
 
     - `values`: one a trajectory, None where unscored; `reasons` says why.
+    - `parts`: one a trajectory, the parts of its score, None where unscored; empty where nothing has parts.
     - `segments`: for each trajectory the (tokens, trained tokens) of its segments.
     """
 
@@ -61,6 +63,7 @@ class GroupSummary:
     oldest_version: int
     newest_version: int
     seconds: float
+    parts: tuple[Mapping[str, float] | None, ...] = ()
 
     @property
     def num_sampled_tokens(self) -> int:
@@ -82,8 +85,15 @@ def summarise(group: Group) -> GroupSummary:
         segments=tuple(tuple(_segment_sizes(trajectory)) for trajectory in group.trajectories),
         oldest_version=min(versions, default=-1),
         newest_version=max(versions, default=-1),
+        parts=_parts(group.scores),
         seconds=max((trajectory.seconds for trajectory in group.trajectories), default=0.0),
     )
+
+
+def _parts(scores: Sequence[Score]) -> tuple[Mapping[str, float] | None, ...]:
+    if not any(score.parts for score in scores):
+        return ()
+    return tuple(dict(score.parts) if score.is_scored else None for score in scores)
 
 
 def _segment_sizes(trajectory: Trajectory) -> list[tuple[int, int]]:

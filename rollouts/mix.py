@@ -12,6 +12,7 @@ The rules of the game:
 - Removal (`~mix.domains.code/x`, `~mix.families.math`) is weight 0.  A family set to 0 loses the factors given so far.
 - Patterns are globs; for domains, a family's name alone means all of it.  The later rule wins.
 - Without any rule that adds something, every family has weight 1: balanced by family, however many domains it has.
+- With `mix.levels` a factor is not 1 by default but what `rollouts.weights` gives: a skill's weight, split over levels.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Literal
 
 from envs.domain import select
 from rollouts.quotas import ExactQuota, Weight, exact_fraction, shares
+from rollouts.weights import EVEN, Split, factors
 
 Kind = Literal["family", "domain"]
 
@@ -88,10 +90,17 @@ class _Wishes:
     domains: dict[str, tuple[Fraction, str]]
 
 
-def resolve(families: Mapping[str, str], rules: Sequence[Rule] = (), groups_per_step: int = 64, seed: int = 0) -> Mix:
+def resolve(
+    families: Mapping[str, str],
+    rules: Sequence[Rule] = (),
+    groups_per_step: int = 64,
+    seed: int = 0,
+    split: Split = EVEN,
+) -> Mix:
     """Apply the rules in order.
 
-    families: available domain -> its family.  `seed` is the mixture's: it decides ties in the first step.
+    families: available domain -> its family.  `seed` is the mixture's: it decides ties in the first step.  `split`: how
+    a family's weight goes to its domains before any domain rule.
     Raises ValueError for an unknown name, a glob without a match, a weight that is not a finite number >= 0, and when
     nothing is left.
     """
@@ -100,7 +109,7 @@ def resolve(families: Mapping[str, str], rules: Sequence[Rule] = (), groups_per_
     wishes = _Wishes({}, {})
     for rule in rules:
         _apply(rule, families, wishes)
-    weights, origins = _combine(families, wishes)
+    weights, origins = _combine(families, wishes, split)
     if not any(weights.values()):
         zeros = ", ".join(rule.origin for rule in rules if rule.weight == 0)
         raise ValueError(
@@ -149,24 +158,45 @@ def _nearest(pattern: str, known: Sequence[str], families: Mapping[str, str]) ->
     return f"; families are {', '.join(sorted(set(families.values())))}"
 
 
-def _combine(families: Mapping[str, str], wishes: _Wishes) -> tuple[dict[str, Fraction], dict[str, str]]:
+def _combine(families: Mapping[str, str], wishes: _Wishes, split: Split) -> tuple[dict[str, Fraction], dict[str, str]]:
     """Weights (not normalised) and origins of the domains that any rule touched."""
-    factors = {domain: wishes.domains.get(domain, (Fraction(1), ""))[0] for domain in families}
+    wished = {domain: wishes.domains.get(domain, (Fraction(1), ""))[0] for domain in families}
+    taking_part = {
+        domain
+        for domain, family in families.items()
+        if wished[domain] > 0 and (domain in wishes.domains or wishes.families.get(family, (0, ""))[0] > 0)
+    }
+    base = factors(taking_part, split)
+    own = {domain: wished[domain] * base.get(domain, Fraction(0)) for domain in families}
     totals: dict[str, Fraction] = {}
     for domain, family in families.items():
-        totals[family] = totals.get(family, Fraction(0)) + factors[domain]
+        totals[family] = totals.get(family, Fraction(0)) + own[domain]
+    _check_levels(taking_part, families, totals, wishes)
     weights: dict[str, Fraction] = {}
     origins: dict[str, str] = {}
     for domain, family in families.items():
         total, origin = wishes.families.get(family, (Fraction(0), ""))
         if domain not in wishes.domains and family not in wishes.families:
             continue
-        if total > 0 and factors[domain] > 0:
-            weights[domain] = total * factors[domain] / totals[family]
+        if total > 0 and own[domain] > 0:
+            weights[domain] = total * own[domain] / totals[family]
         else:
-            weights[domain] = factors[domain] if domain in wishes.domains else Fraction(0)
+            weights[domain] = own[domain] if domain in wishes.domains else Fraction(0)
         origins[domain] = _origin(origin, total, *wishes.domains.get(domain, (Fraction(1), "")))
     return weights, origins
+
+
+def _check_levels(
+    taking_part: set[str], families: Mapping[str, str], totals: Mapping[str, Fraction], wishes: _Wishes
+) -> None:
+    """A family with a weight, all of whose domains are of levels without one, would vanish in silence."""
+    for family in sorted({families[domain] for domain in taking_part}):
+        weight, origin = wishes.families.get(family, (Fraction(0), ""))
+        if weight > 0 and totals[family] == 0:
+            raise ValueError(
+                f"mix.families.{family}={weight} ({origin}): none of its domains has a level with a weight in "
+                f"mix.levels; give one, or take the family out with ~mix.families.{family}"
+            )
 
 
 def _origin(family_origin: str, total: Fraction, factor: Fraction, domain_origin: str) -> str:

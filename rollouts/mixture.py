@@ -12,26 +12,17 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from enum import Enum
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
+from rollouts.accounts import Account, Outcome, account_document, account_from, pairs
 from rollouts.quotas import CarriedQuota, ExactQuota, Weight, exact_fraction, shares, stable_hash
 
 MAX_OVERSAMPLING = 4  # submitted groups for one that is accepted, in the long run
 BURST_DRAWS = 16  # so many draws' refills may be saved up for a bad stretch
 START_RANGE = 1_000_000
 MAX_HELD_OUT_IN_A_ROW = 10_000
-
-
-class Outcome(Enum):
-    """What became of a ticket.  All but ACCEPTED leave a debt."""
-
-    ACCEPTED = "accepted"
-    FILTERED = "filtered"  # no signal
-    UNSCORED = "unscored"  # the infrastructure failed
-    STALE = "stale"  # too old to be trained on
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,29 +39,14 @@ class Ticket:
     refill: int | None = None
 
 
-@dataclass(slots=True)
-class Account:
-    """All that is known of one domain; it outlives the domain's stay in the mixture.
-
-    submitted = accepted + filtered + unscored + stale + in flight, at all times.  `owed` is a heap of (number of the
-    lost ticket, tier).  `credit` is the number of refills it may still take: each ordinary draw adds three.
-    """
-
-    cursor: int
-    submitted: int = 0
-    settled: dict[str, int] = field(default_factory=lambda: {outcome.value: 0 for outcome in Outcome})
-    owed: list[tuple[int, str]] = field(default_factory=list)
-    credit: int = 0
-    written_off: int = 0
-
-
 class Mixture:
     """Exact quotas over domains and over the tiers of each.
 
     weights: domain -> weight, unnormalised (see `rollouts.quotas.exact_fraction` for what a float means).
     tiers: domain -> the tiers it declares; tier_weights: tier -> weight (default: all equal).  A tier that a domain
     does not declare is never drawn there.  families: domain -> label along which the order is spread (default: the part
-    of the name before the slash).
+    of the name before the slash).  `pass_on`: what a starved domain writes off, its family makes up for, each member in
+    proportion to its share, so that the family keeps its share of what is accepted; otherwise it is lost.
 
     Raises ValueError for unusable weights and for a domain that is left without a tier.
     """
@@ -82,8 +58,11 @@ class Mixture:
         tier_weights: Mapping[str, Weight] | None = None,
         seed: int = 0,
         families: Mapping[str, str] | None = None,
+        pass_on: bool = False,
     ):
         self.seed = seed
+        self._pass_on = pass_on
+        self._passed: dict[str, list[tuple[int, str]]] = {}  # family -> heap of what its members wrote off
         self._tiers = {domain: tuple(declared) for domain, declared in tiers.items()}
         self._tier_weights = dict(tier_weights) if tier_weights is not None else None
         self._families = dict(families or {})
@@ -119,16 +98,20 @@ class Mixture:
 
     def refill_tickets(self, budget: int) -> list[Ticket]:
         """At most `budget` refills over all domains, oldest loss first: the order of settling does not matter."""
-        heap = [(self._accounts[name].owed[0], name) for name in self._quota.shares if self._accounts[name].owed]
+        heap = [(self._accounts[name].owed[0], name, True) for name in self._quota.shares if self._accounts[name].owed]
+        heap += [(passed[0], family, False) for family, passed in self._passed.items() if passed]
         heapq.heapify(heap)
         tickets: list[Ticket] = []
         while heap and len(tickets) < budget:
-            _, domain = heapq.heappop(heap)
-            ticket = self.refill_ticket(domain)
-            assert ticket is not None
+            _, name, own = heapq.heappop(heap)
+            ticket = self.refill_ticket(name) if own else self._inherit(name)
+            if ticket is None:
+                assert not own
+                continue
             tickets.append(ticket)
-            if self._accounts[domain].owed:
-                heapq.heappush(heap, (self._accounts[domain].owed[0], domain))
+            waiting = self._accounts[name].owed if own else self._passed[name]
+            if waiting:
+                heapq.heappush(heap, (waiting[0], name, own))
         return tickets
 
     def take_index(self, ticket: Ticket, is_train: Callable[[int], bool]) -> int:
@@ -154,24 +137,32 @@ class Mixture:
 
     # Settling
 
-    def settle(self, ticket: Ticket, outcome: Outcome) -> None:
-        """Say what became of a ticket.  Raises ValueError if it is not in flight (settled before, or never drawn)."""
+    def settle(self, ticket: Ticket, outcome: Outcome, reason: str = "") -> None:
+        """Say what became of a ticket, and of a lost one why (one of a few words, for the account).
+
+        Raises ValueError if it is not in flight (settled before, or never drawn).
+        """
         if self._in_flight.pop(ticket.number, None) is None:
             raise ValueError(f"ticket {ticket.number} of {ticket.domain} is not in flight: settled before?")
         account = self._account(ticket.domain)
         account.settled[outcome.value] += 1
-        if outcome is not Outcome.ACCEPTED:
+        if outcome is Outcome.ACCEPTED:
+            account.count_met(True)
+        else:
+            account.count_reason(outcome, reason)
             heapq.heappush(account.owed, (ticket.number, ticket.tier))
             while len(account.owed) > account.credit:
-                heapq.heappop(account.owed)
-                account.written_off += 1
+                self._write_off(ticket.domain, account)
 
     def in_flight(self) -> list[tuple[Ticket, int | None]]:
         """Unsettled tickets, oldest first, with their task index once taken: what to submit again after a resume."""
         return [self._in_flight[number] for number in sorted(self._in_flight)]
 
     def accounting(self) -> dict[str, dict[str, int]]:
-        """Per domain: submitted, the four outcomes, in_flight, owed, written_off.  Asserts that nothing is lost."""
+        """Per domain: submitted, the four outcomes, in_flight, owed, written_off, received.
+
+        Asserts that nothing is lost.
+        """
         flying = Counter(ticket.domain for ticket, _ in self._in_flight.values())
         table = {}
         for domain, account in sorted(self._accounts.items()):
@@ -184,12 +175,25 @@ class Mixture:
                 "in_flight": flying[domain],
                 "owed": len(account.owed),
                 "written_off": account.written_off,
+                "received": account.received,
             }
         return table
 
+    def losses(self) -> dict[str, dict[str, int]]:
+        """Per domain with losses: how often it lost a group for which reason; they add up to its lost groups."""
+        table = {name: dict(sorted(self._accounts[name].reasons.items())) for name in sorted(self._accounts)}
+        for name, reasons in table.items():
+            settled = self._accounts[name].settled
+            assert sum(reasons.values()) == sum(settled.values()) - settled["accepted"], f"{name}: a loss without cause"
+        return {name: reasons for name, reasons in table.items() if reasons}
+
     def starved(self) -> list[str]:
-        """Domains that lose more than three of four groups: their refills are used up, their quota is not met."""
-        return [name for name in sorted(self._quota.shares) if self._is_starved(self._accounts[name])]
+        """Domains that lose more than three of four groups: draws are written off now, their quota is not met."""
+        return [name for name in sorted(self._quota.shares) if self._accounts[name].is_starved]
+
+    def starving(self, domain: str) -> float:
+        """The part of the domain's late draws that was written off: 0 where all were made up for."""
+        return self._account(domain).starving
 
     def accepted_shares(self) -> dict[str, float]:
         """Each domain's part of all accepted groups so far (empty before the first)."""
@@ -236,7 +240,8 @@ class Mixture:
                 name: {"shares": _texts(quota.shares), "quota": quota.state_dict()}
                 for name, quota in self._tier_quotas.items()
             },
-            "accounts": {name: _account_document(account) for name, account in self._accounts.items()},
+            "accounts": {name: account_document(account) for name, account in self._accounts.items()},
+            "passed": {name: [list(pair) for pair in owed] for name, owed in self._passed.items() if owed},
             "num_tickets": self._num_tickets,
             "in_flight": [[asdict(ticket), index] for ticket, index in self.in_flight()],
         }
@@ -249,7 +254,8 @@ class Mixture:
         from here; cursors, debts and accounts of every domain are kept either way.
         """
         self._num_tickets = int(state["num_tickets"])
-        self._accounts = {name: _account_from(saved) for name, saved in state["accounts"].items()}
+        self._accounts = {name: account_from(saved) for name, saved in state["accounts"].items()}
+        self._passed = {family: pairs(owed) for family, owed in state.get("passed", {}).items()}
         self._in_flight = {saved["number"]: (Ticket(**saved), index) for saved, index in state["in_flight"]}
         saved_shares = {name: Fraction(text) for name, text in state["shares"].items()}
         same = state["seed"] == self.seed and state["base"] == _texts(self._base)
@@ -278,6 +284,35 @@ class Mixture:
         self._in_flight[ticket.number] = (ticket, None)
         return ticket
 
+    def _write_off(self, domain: str, account: Account) -> None:
+        """Give up the domain's oldest debt, or leave it to the family (which remembers so many draws a member)."""
+        lost = heapq.heappop(account.owed)
+        account.written_off += 1
+        account.count_met(False)
+        if self._pass_on:
+            family = self._family(domain)
+            passed = self._passed.setdefault(family, [])
+            heapq.heappush(passed, lost)
+            if len(passed) > BURST_DRAWS * len(self._members(family)):
+                heapq.heappop(passed)
+
+    def _inherit(self, family: str) -> Ticket | None:
+        """A draw of the member that is furthest behind its part of what the family took over; None if all starve."""
+        heirs = [name for name in self._members(family) if not self._accounts[name].is_starved]
+        if not heirs:
+            return None
+        heir = min(heirs, key=lambda name: ((self._accounts[name].received + 1) / self._quota.shares[name], name))
+        lost, tier = heapq.heappop(self._passed[family])
+        declared = self._tier_quotas[heir].shares
+        self._accounts[heir].received += 1
+        return self._submit(heir, tier if tier in declared else max(declared, key=declared.__getitem__), refill=lost)
+
+    def _members(self, family: str) -> list[str]:
+        return [name for name in sorted(self._quota.shares) if self._family(name) == family]
+
+    def _family(self, domain: str) -> str:
+        return self._families.get(domain, domain.split("/")[0])
+
     def _exact(self, wanted: Mapping[str, Fraction]) -> ExactQuota:
         return ExactQuota(wanted, seed=(self.seed, "domain"), labels=self._labels(wanted))
 
@@ -285,7 +320,7 @@ class Mixture:
         return CarriedQuota(wanted, accounts, seed=(self.seed, "domain"), labels=self._labels(wanted))
 
     def _labels(self, names: Iterable[str]) -> dict[str, str]:
-        return {name: self._families.get(name, name.split("/")[0]) for name in names}
+        return {name: self._family(name) for name in names}
 
     def _admit(self, wanted: Mapping[str, Fraction]) -> None:
         """Open an account and a tier sequence for domains that have none."""
@@ -312,10 +347,6 @@ class Mixture:
             raise ValueError(f"domain {domain!r} was never in this mixture")
         return self._accounts[domain]
 
-    @staticmethod
-    def _is_starved(account: Account) -> bool:
-        return account.written_off > 0 and account.credit < MAX_OVERSAMPLING
-
 
 def share_of(counts: Mapping[str, int]) -> dict[str, float]:
     """Counts as parts of their sum, without zeros: q_d of the loss, given a batch's accepted groups a domain."""
@@ -325,13 +356,3 @@ def share_of(counts: Mapping[str, int]) -> dict[str, float]:
 
 def _texts(values: Mapping[str, Fraction]) -> dict[str, str]:
     return {name: str(value) for name, value in values.items()}
-
-
-def _account_document(account: Account) -> dict[str, Any]:
-    """An account as JSON gives it back: pairs are lists."""
-    return asdict(account) | {"owed": [list(pair) for pair in account.owed]}
-
-
-def _account_from(saved: Mapping[str, Any]) -> Account:
-    owed = [(int(number), str(tier)) for number, tier in saved["owed"]]
-    return Account(**{**saved, "settled": dict(saved["settled"]), "owed": owed})

@@ -46,7 +46,11 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
 # File -> what its maths must not know, though its package may.
 PURE: dict[str, set[str]] = {
     "rollouts/mixture.py": {"torch", "ray", "vllm", "transformers"},
+    "rollouts/completion.py": {"torch", "ray", "vllm", "transformers"},
     "rollouts/quotas.py": {"torch", "ray", "vllm", "transformers"},
+    "rollouts/accounts.py": {"torch", "ray", "vllm", "transformers"},
+    "rollouts/adaptive.py": {"torch", "ray", "vllm", "transformers"},
+    "rollouts/weights.py": {"torch", "ray", "vllm", "transformers"},
     "train/policy/losses.py": {"torch.distributed", "transformers", "ray", "deepspeed"},
     "train/policy/packing.py": {"torch.distributed", "transformers", "ray", "deepspeed"},
     "train/policy/mxfp4.py": {"torch.distributed", "transformers", "ray", "deepspeed"},

@@ -236,6 +236,7 @@ def check_before_start(composed: Composed) -> None:
     from train.launch import check_model
     from train.loop import loss_options
     from train.policy.losses import LOSSES
+    from train.steer import make_retired
 
     config = composed.config
     if os.environ.get("RAY_ADDRESS"):
@@ -246,8 +247,11 @@ def check_before_start(composed: Composed) -> None:
     algorithm = config.algorithm
     usable = [name for name, spec in LOSSES.items() if not spec.needs_reference]
     _check_one_of(f"algorithm.loss={algorithm.loss!r}", algorithm.loss, usable)
-    _check_one_of(f"algorithm.estimator={algorithm.estimator!r}", algorithm.estimator, list(estimators))
+    # The trainer takes one advantage a segment so far (`train.policy.workers.Item`).
+    usable_estimators = [name for name, estimator in estimators.items() if not estimator.per_turn]
+    _check_one_of(f"algorithm.estimator={algorithm.estimator!r}", algorithm.estimator, usable_estimators)
     loss_options(config.algorithm)
+    make_retired(composed)
     if config.mode == "train_only" and not list(Path(config.trajectories).glob("step-*.parquet")):
         raise ValueError(f"trajectories={config.trajectories} holds no step-*.parquet files")
     if config.model.source == "path" and not (Path(config.model.path) / "config.json").exists():

@@ -8,19 +8,26 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from envs.domain import Domain, split_of
 from envs.types import Task
+from rewards import shares
 from rewards.advantages import group_advantages, group_std, has_signal, per_fragment
 from rewards.normalise import DomainStatistics
+from rewards.parts import PartStatistics
+from rollouts.adaptive import AdaptiveWeights
 from rollouts.engine import EngineFailure
 from rollouts.mixture import Mixture, Outcome, Ticket, share_of
 from rollouts.objects import GroupResult, Place
 from rollouts.pool import RolloutPool
-from train.config import AlgorithmConfig
+from rollouts.retired import RetiredTasks
+from train.config import Config
 from train.policy.packing import loss_token_weights, plan_rows
 from train.policy.workers import Item
+from train.steer import steer
+
+RETIRED_ROUNDS = 4  # looks for tasks that are not retired; a domain with hardly any left repeats some
 
 
 class EmptyBatch(Exception):
@@ -33,7 +40,9 @@ class StepBatch:
 
     - `accepted`: groups with signal; `dropped`: (result, why) of the others.
     - `parts`: one an optimiser step; `part[rank]` are that rank's rows of items; an item's `group` counts `places`.
-    - `shares`: domain -> share of the sum of |advantage| * weight.
+    - `shares`: domain -> share of the sum of |advantage| * weight, after `cut`.
+    - `over`: domains above `algorithm.share_bound` times their share, with that ratio; `cut`: by what their weights
+      were multiplied, if the bound acts.
     """
 
     accepted: list[GroupResult]
@@ -41,6 +50,8 @@ class StepBatch:
     parts: list[list[list[list[Item]]]]
     places: list[Place | None]
     shares: dict[str, float]
+    over: dict[str, float]
+    cut: dict[str, float]
 
 
 class Collector:
@@ -52,11 +63,15 @@ class Collector:
         mixture: Mixture,
         statistics: DomainStatistics,
         domains: Mapping[str, Domain],
-        algorithm: AlgorithmConfig,
-        seed: int,
+        config: Config,
+        adaptive: AdaptiveWeights | None = None,
+        parts: PartStatistics | None = None,
+        retired: RetiredTasks | None = None,
     ):
-        self._pool, self._mixture, self._statistics = pool, mixture, statistics
-        self._domains, self._algorithm, self._seed = domains, algorithm, seed
+        self._pool, self._mixture, self._statistics, self._adaptive = pool, mixture, statistics, adaptive
+        self._part_statistics = parts or PartStatistics({})
+        self._retired = retired or RetiredTasks()
+        self._domains, self._config, self._algorithm = domains, config, config.algorithm
 
     def take(self, version: int) -> tuple[list[GroupResult], list[tuple[GroupResult, Outcome]]]:
         """Roll out one step's groups; what earlier steps owe (groups without signal) comes first among them.
@@ -66,7 +81,7 @@ class Collector:
         under another version than `version`.
         """
         wanted = self._algorithm.groups_per_step
-        tickets = self._mixture.refill_tickets(wanted // 4)
+        tickets = self._mixture.refill_tickets(int(wanted * self._config.mix.refill_share))
         tickets += [self._mixture.next_ticket() for _ in range(wanted - len(tickets))]
         accepted: list[GroupResult] = []
         dropped: list[tuple[GroupResult, Outcome]] = []
@@ -76,6 +91,8 @@ class Collector:
             if not tickets:
                 break
             self._roll_out(tickets, version, accepted, dropped)
+        if self._adaptive is not None:
+            steer(self._adaptive, self._mixture, [*accepted, *(result for result, _ in dropped)], self._domains)
         return accepted, dropped
 
     def batch(
@@ -89,14 +106,21 @@ class Collector:
         assert accepted, "an empty step is the caller's to count"
         quota = share_of(dict(Counter(result.summary.domain for result in accepted)))
         parts = self._parts(accepted, quota)
+        over, cut = self._bound_shares(parts, accepted, quota)
+        parts = [_cut(items, accepted, cut) for items in parts] if cut else parts
         # Updating after use keeps the order of groups within a step without effect.
         self._statistics.update([(result.summary.domain, result.summary.values) for result in accepted])
+        self._part_statistics.update(
+            [(result.summary.domain, result.summary.parts) for result in accepted if self._in_parts(result)]
+        )
         return StepBatch(
             accepted=accepted,
             dropped=dropped,
             parts=[plan_items(items, accepted, row_tokens, num_ranks) for items in parts],
             places=[result.place for result in accepted],
-            shares=_gradient_shares([item for items in parts for item in items], accepted),
+            shares=_parts_of_one(_sums(parts, accepted)),
+            over=over,
+            cut=cut,
         )
 
     def judge(self, results: Sequence[GroupResult]) -> tuple[list[GroupResult], list[tuple[GroupResult, Outcome]]]:
@@ -118,17 +142,18 @@ class Collector:
         accepted: list[GroupResult],
         dropped: list[tuple[GroupResult, Outcome]],
     ) -> None:
-        tasks = take_tasks(self._pool, self._mixture, tickets)
+        tasks = take_tasks(self._pool, self._mixture, tickets, self._retired)
         results = self._pool.run(
             [(ticket.number, task, ticket.tier) for ticket, task in zip(tickets, tasks, strict=True)],
             num_samples=self._algorithm.group_size,
             temperature=self._algorithm.temperature,
-            seed=self._seed,
+            seed=self._config.seed,
         )
-        for ticket, result in zip(tickets, results, strict=True):
+        for ticket, task, result in zip(tickets, tasks, results, strict=True):
             check_versions(result, version)
+            self._retired.observe(task, result.summary.values, self._domains[ticket.domain].score_range[1])
             outcome = self._judge(result)
-            self._mixture.settle(ticket, outcome)
+            self._mixture.settle(ticket, outcome, _reason(result, outcome))
             if outcome is Outcome.ACCEPTED:
                 accepted.append(result)
             else:
@@ -138,8 +163,16 @@ class Collector:
         values = result.summary.values
         if sum(value is not None for value in values) < 2:
             return Outcome.UNSCORED
-        declared = self._domains[result.summary.domain].score_range
-        return Outcome.ACCEPTED if has_signal(values, declared) else Outcome.FILTERED
+        domain = result.summary.domain
+        if self._in_parts(result):
+            differs = self._part_statistics.has_signal(domain, result.summary.parts)
+        else:
+            differs = has_signal(values, self._domains[domain].score_range)
+        return Outcome.ACCEPTED if differs else Outcome.FILTERED
+
+    def _in_parts(self, result: GroupResult) -> bool:
+        """Whether its domain's rewards are normalised part by part."""
+        return self._algorithm.scale == "domain" and result.summary.domain in self._part_statistics
 
     def _parts(self, accepted: Sequence[GroupResult], quota: Mapping[str, float]) -> list[list[Item]]:
         """Whole groups dealt out to the updates of this batch; none is empty."""
@@ -147,11 +180,31 @@ class Collector:
         numbers = [range(part, len(accepted), num_parts) for part in range(num_parts)]
         return [self._items(accepted, own, quota) for own in numbers]
 
+    def _bound_shares(
+        self, parts: Sequence[Sequence[Item]], accepted: Sequence[GroupResult], quota: Mapping[str, float]
+    ) -> tuple[dict[str, float], dict[str, float]]:
+        """Who is above its bound, and the factors against that (none unless the bound acts).
+
+        What a domain is meant to have is its share of the accepted groups: a raised quota raises the bound.
+        """
+        bound, sums = self._algorithm.share_bound, _sums(parts, accepted)
+        over = shares.over(sums, quota, bound)
+        if not over or not self._algorithm.share_bound_acts:
+            return over, {}
+        return over, {name: factor for name, factor in shares.factors(sums, quota, bound).items() if factor < 1}
+
     def _scale(self, domain: str, values: Sequence[float | None]) -> float:
         """What a group's centred rewards are divided by."""
         if self._algorithm.scale == "domain":
             return self._statistics.scale(domain)
         return group_std(values) if self._algorithm.scale == "group" else 1.0
+
+    def _advantages(self, result: GroupResult) -> list[float | None]:
+        """One a trajectory."""
+        summary, clip, estimator = result.summary, self._algorithm.advantage_clip, self._algorithm.estimator
+        if self._in_parts(result):
+            return self._part_statistics.advantages(summary.domain, summary.parts, clip, estimator)
+        return group_advantages(summary.values, self._scale(summary.domain, summary.values), clip, estimator)
 
     def _items(self, accepted: Sequence[GroupResult], numbers: Iterable[int], quota: Mapping[str, float]) -> list[Item]:
         """One item a trained segment of these groups, advantages per trajectory and weights per token."""
@@ -161,12 +214,7 @@ class Collector:
         for reference in numbers:
             result = accepted[reference]
             summary = result.summary
-            advantages = group_advantages(
-                summary.values,
-                self._scale(summary.domain, summary.values),
-                self._algorithm.advantage_clip,
-                self._algorithm.estimator,
-            )
+            advantages = self._advantages(result)
             trained = [[size for size in segments if size[1]] for segments in summary.segments]
             spread = iter(per_fragment(advantages, [len(segments) for segments in trained]))
             for trajectory, segments in enumerate(trained):
@@ -180,14 +228,18 @@ class Collector:
         return [Item(number, *where, weight) for number, (where, weight) in enumerate(zip(found, weights, strict=True))]
 
 
-def take_tasks(pool: RolloutPool, mixture: Mixture, tickets: Sequence[Ticket]) -> list[Task]:
+def take_tasks(
+    pool: RolloutPool, mixture: Mixture, tickets: Sequence[Ticket], retired: RetiredTasks | None = None
+) -> list[Task]:
     """The training task of each ticket; workers make them, the mixture keeps each domain's place."""
     by_domain: dict[str, list[Ticket]] = defaultdict(list)
     for ticket in tickets:
         by_domain[ticket.domain].append(ticket)
     made = pool.make_tasks([(domain, "train", mixture.cursor(domain), len(own)) for domain, own in by_domain.items()])
     found: dict[int, Task] = {}
-    for own, (tasks, _) in zip(by_domain.values(), made, strict=True):
+    for (domain, own), (tasks, _) in zip(by_domain.items(), made, strict=True):
+        if retired is not None and retired.covers(domain):
+            tasks = _without_retired(pool, tasks, retired)
         by_index = {task.index: task for task in tasks}
         for ticket in own:
             found[ticket.number] = by_index[mixture.take_index(ticket, by_index.__contains__)]
@@ -195,6 +247,21 @@ def take_tasks(pool: RolloutPool, mixture: Mixture, tickets: Sequence[Ticket]) -
         # Evaluation looks at the other side of the same hash (`train.evaluate.check_held_out`).
         assert task.split == "train" == split_of(task.prompt), f"{task.id} is held out, it may not be trained on"
     return [found[ticket.number] for ticket in tickets]
+
+
+def _without_retired(pool: RolloutPool, tasks: Sequence[Task], retired: RetiredTasks) -> list[Task]:
+    """As many tasks that are not retired, looked for further on, with a limit; then retired ones fill up the rest."""
+    kept, spare = [], []
+    seen = list(tasks)
+    for _ in range(RETIRED_ROUNDS):
+        kept += [task for task in seen if task not in retired]
+        spare += [task for task in seen if task in retired]
+        missing = len(tasks) - len(kept)
+        if missing <= 0 or not seen:
+            break
+        ((seen, _),) = pool.make_tasks([(seen[-1].domain, "train", seen[-1].index + 1, len(tasks))])
+    # The mixture takes indices in order, so what is before the last one kept is passed over for good.
+    return sorted([*kept, *spare[::-1][: max(len(tasks) - len(kept), 0)]], key=lambda task: task.index)[: len(tasks)]
 
 
 def check_versions(result: GroupResult, version: int) -> None:
@@ -219,12 +286,33 @@ def _trained_segments(result: GroupResult, trajectory: int) -> list[tuple[int, i
     return [size for size in result.summary.segments[trajectory] if size[1]]
 
 
-def _gradient_shares(items: Sequence[Item], groups: Sequence[GroupResult]) -> dict[str, float]:
-    """Each domain's share of Σ |advantage| · weight over loss tokens."""
+def _cut(items: Iterable[Item], groups: Sequence[GroupResult], factors: Mapping[str, float]) -> list[Item]:
+    return [replace(item, weight=item.weight * factors.get(_domain(item, groups), 1.0)) for item in items]
+
+
+def _domain(item: Item, groups: Sequence[GroupResult]) -> str:
+    return groups[item.group].summary.domain
+
+
+def _sums(parts: Iterable[Iterable[Item]], groups: Sequence[GroupResult]) -> dict[str, float]:
+    """Each domain's Σ |advantage| · weight over loss tokens."""
     sums: dict[str, float] = defaultdict(float)
-    for item in items:
-        result = groups[item.group]
-        num_trained = _trained_segments(result, item.trajectory)[item.segment][1]
-        sums[result.summary.domain] += abs(item.advantage) * item.weight * num_trained
+    for item in (item for items in parts for item in items):
+        num_trained = _trained_segments(groups[item.group], item.trajectory)[item.segment][1]
+        sums[_domain(item, groups)] += abs(item.advantage) * item.weight * num_trained
+    return dict(sums)
+
+
+def _parts_of_one(sums: Mapping[str, float]) -> dict[str, float]:
     total = sum(sums.values())
     return {domain: value / total for domain, value in sums.items()} if total else {}
+
+
+def _reason(result: GroupResult, outcome: Outcome) -> str:
+    """Why a group was lost, in a few words of which there are few."""
+    values = [value for value in result.summary.values if value is not None]
+    if outcome is Outcome.FILTERED:
+        return f"all rewards {values[0]:.2g}"
+    if outcome is Outcome.UNSCORED:
+        return next((reason.partition(":")[0] for reason in result.summary.reasons if reason), "")
+    return ""

@@ -26,6 +26,7 @@ from envs import sandbox
 from envs.domain import Domain
 from envs.families import all_domains, with_families
 from rollouts.mix import Mix, Rule, parse_mix_arguments, resolve, rules_of
+from rollouts.weights import Split
 from train.config import Config, NodesConfig, StageConfig, TierConfig
 
 CONF = Path(__file__).resolve().parents[1] / "conf"
@@ -35,6 +36,7 @@ _FREE = (
     "mix.families",
     "mix.domains",
     "mix.tiers",
+    "mix.levels",
     "families",
     "algorithm.options",
     "cluster.slurm.options",
@@ -105,7 +107,9 @@ def _mix(config: Config, stage: StageConfig, name: str, domains: dict[str, Domai
     rules = rules_of(stage.families, stage.domains, f"stage.{name}")
     rules = rules or rules_of(config.mix.families, config.mix.domains, "conf/mix")
     groups = stage.samples_per_step if stage.kind == "sft" else config.algorithm.groups_per_step
-    mix = resolve(families, [*rules, *more], groups_per_step=groups, seed=config.seed)
+    sizes = {domain.name: domain.num_distinct for domain in domains.values()}
+    split = Split(config.mix.levels, config.mix.size_temperature, sizes, max(config.mix.size_largest, 1))
+    mix = resolve(families, [*rules, *more], groups_per_step=groups, seed=config.seed, split=split)
     _check_sandbox([domains[domain] for domain, weight in mix.weights.items() if weight])
     return mix
 

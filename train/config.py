@@ -10,9 +10,20 @@ from dataclasses import dataclass, field
 
 from train.config_checks import not_negative, one_of, positive, unread
 from train.config_cluster import ClusterConfig, EngineConfig, NodesConfig, SlurmConfig, TrainerConfig, WorkerConfig
+from train.config_mix import AdaptiveConfig, CurriculumConfig, MixConfig
 from train.config_quant import QuantConfig
 
-__all__ = ["ClusterConfig", "EngineConfig", "NodesConfig", "SlurmConfig", "TrainerConfig", "WorkerConfig"]
+__all__ = [
+    "AdaptiveConfig",
+    "ClusterConfig",
+    "CurriculumConfig",
+    "EngineConfig",
+    "MixConfig",
+    "NodesConfig",
+    "SlurmConfig",
+    "TrainerConfig",
+    "WorkerConfig",
+]
 
 STAGE_KINDS = ("sft", "rl")
 MODES = ("run", "rollout_only", "train_only")
@@ -57,20 +68,6 @@ class ModelConfig:
 
 
 @dataclass(kw_only=True, slots=True)
-class MixConfig:
-    """What is trained on: weights of families and domains (globs; the later rule wins), and of thinking tiers."""
-
-    families: dict[str, float] = field(default_factory=dict)
-    domains: dict[str, float] = field(default_factory=dict)
-    tiers: dict[str, float]
-    show: bool
-
-    def __post_init__(self) -> None:
-        if not self.tiers or min(self.tiers.values()) < 0 or not sum(self.tiers.values()) > 0:
-            raise ValueError(f"mix.tiers={dict(self.tiers)} needs weights >= 0 with at least one above zero")
-
-
-@dataclass(kw_only=True, slots=True)
 class TierConfig:
     """Hard token budgets of a thinking tier: for one turn, and for all turns of a trajectory together."""
 
@@ -92,6 +89,7 @@ class AlgorithmConfig:
     `routes`: the experts that the engine chose are replayed in the trainer, observed only (how often it would have
     chosen others), or not asked for.  `load_balance`: factor of the load-balance loss, whose expert shares come from
     them.
+    `share_bound`: a domain above so many times its share of sum |advantage| * weight is reported, and cut if it `acts`.
     """
 
     loss: str
@@ -110,6 +108,8 @@ class AlgorithmConfig:
     scale_warm_groups: int
     routes: str
     load_balance: float
+    share_bound: float
+    share_bound_acts: bool
     gradient_clip: float
     beta1: float
     beta2: float
@@ -123,6 +123,8 @@ class AlgorithmConfig:
             raise ValueError(
                 f"algorithm.updates={self.updates} must be 1 to algorithm.groups_per_step={self.groups_per_step}"
             )
+        if not self.share_bound >= 1:
+            raise ValueError(f"algorithm.share_bound={self.share_bound} must be 1 or more times a domain's share")
         if self.group_size < 2:
             raise ValueError(
                 f"algorithm.group_size={self.group_size} leaves no baseline: a group needs at least 2 samples"
@@ -263,6 +265,11 @@ class Config:
         self._check_tiers()
         self._check_experts()
         self._check_quantisation_start()
+        if self.mix.balance == "tokens" and self.algorithm.normalisation != "token":
+            raise ValueError(
+                f"mix.balance=tokens makes shares of tokens, algorithm.normalisation={self.algorithm.normalisation} "
+                "weighs by groups: domains with long answers would lose twice; add algorithm.normalisation=token"
+            )
 
     def _check_tiers(self) -> None:
         asked = {tier: f"mix.tiers.{tier}={weight:g}" for tier, weight in self.mix.tiers.items()}

@@ -20,6 +20,7 @@ import ray
 from ray._private import ray_constants
 
 from rewards.normalise import DomainStatistics
+from rewards.parts import PartStatistics
 from rollouts.episode import EpisodeLimits
 from rollouts.mixture import Mixture
 from rollouts.pool import PoolSettings, RolloutPool
@@ -35,6 +36,7 @@ from train.policy.qat import QatOptions
 from train.policy.setup import PolicySettings
 from train.policy.workers import TrainerGroup
 from train.run import Run, load_state
+from train.steer import make_adaptive, make_retired
 from train.tracking import Display, Tracker, WandbMode
 from train.weights import formats, publish
 from train.weights.sources import SOURCE_SCALES, decode_checkpoint, packed_format
@@ -297,6 +299,9 @@ def launched(
                 stop_requested=stop_requested,
                 mixtures=make_mixtures(composed),
                 statistics=make_statistics(composed),
+                adaptive=make_adaptive(composed),
+                retired=make_retired(composed),
+                part_statistics=make_part_statistics(composed),
                 fidelity=Fidelity(alarm=config.fidelity.alarm, window=config.fidelity.window),
             )
             if saved is not None:
@@ -320,7 +325,8 @@ def make_mixtures(composed: Composed) -> dict[str, Mixture]:
         weights = composed.mixes[name].weights
         tiers = {domain: composed.domains[domain].tiers for domain in weights}
         families = {domain: composed.domains[domain].family for domain in weights}
-        out[name] = Mixture(weights, tiers, composed.config.mix.tiers, composed.config.seed, families)
+        mix, seed = composed.config.mix, composed.config.seed
+        out[name] = Mixture(weights, tiers, mix.tiers, seed, families, mix.pass_on)
     return out
 
 
@@ -328,6 +334,16 @@ def make_statistics(composed: Composed) -> DomainStatistics:
     algorithm = composed.config.algorithm
     return DomainStatistics(
         {name: domain.score_range for name, domain in composed.domains.items()},
+        {name: domain.family for name, domain in composed.domains.items()},
+        floor=algorithm.scale_floor,
+        warm_groups=algorithm.scale_warm_groups,
+    )
+
+
+def make_part_statistics(composed: Composed) -> PartStatistics:
+    algorithm = composed.config.algorithm
+    return PartStatistics(
+        {name: domain.parts for name, domain in composed.domains.items() if domain.parts},
         {name: domain.family for name, domain in composed.domains.items()},
         floor=algorithm.scale_floor,
         warm_groups=algorithm.scale_warm_groups,

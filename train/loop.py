@@ -85,7 +85,16 @@ def reinforce(run: Run, stage: StageConfig) -> None:
     """Policy-gradient steps; evaluates before the first and after the last, and when due."""
     config = run.composed.config
     limit = min(stage.steps, config.steps) if config.steps else stage.steps
-    collector = Collector(run.pool, run.mixtures[run.stage], run.statistics, run.domains, config.algorithm, config.seed)
+    collector = Collector(
+        run.pool,
+        run.mixtures[run.stage],
+        run.statistics,
+        run.domains,
+        config,
+        run.adaptive.get(run.stage),
+        run.part_statistics,
+        run.retired,
+    )
     publish(run)
     if config.mode == "rollout_only":
         while run.stage_step < limit:

@@ -122,6 +122,8 @@ def reinforcement(
         "groups/starved_domains": float(len(mixture.starved())),
         "shares/largest": max(batch.shares.values(), default=0.0),
         **routes(totals),
+        "shares/over_bound": float(len(batch.over)),
+        "shares/cut": float(len(batch.cut)),
     }
     rewards, lengths = _by_domain(batch)
     series = {
@@ -130,6 +132,9 @@ def reinforcement(
         "gradient_share": batch.shares,
         **quantisation(totals),
         **expert_load(totals, domains),
+        "share_over_bound": batch.over,
+        "share_cut": batch.cut,
+        "starved": {domain: mixture.starving(domain) for domain in mixture.starved()},
     }
     return numbers, series
 

@@ -15,8 +15,11 @@ from typing import Any
 from envs.domain import Domain
 from envs.types import Task
 from rewards.normalise import DomainStatistics
+from rewards.parts import PartStatistics
+from rollouts.adaptive import AdaptiveWeights
 from rollouts.mixture import Mixture
 from rollouts.pool import RolloutPool
+from rollouts.retired import RetiredTasks
 from train.checkpoint import Checkpoint
 from train.compose import Composed
 from train.fidelity import Fidelity
@@ -43,6 +46,9 @@ class Run:
     mixtures: dict[str, Mixture]
     statistics: DomainStatistics
     fidelity: Fidelity
+    adaptive: dict[str, AdaptiveWeights] = field(default_factory=dict)
+    part_statistics: PartStatistics = field(default_factory=lambda: PartStatistics({}))
+    retired: RetiredTasks = field(default_factory=RetiredTasks)
     version: int = 0
     adam_step: int = 0
     stage: str = ""
@@ -82,7 +88,10 @@ def state(run: Run) -> dict[str, Any]:
         "stage_step": run.stage_step,
         "done": run.done,
         "mixtures": {name: mixture.state_dict() for name, mixture in run.mixtures.items()},
+        "adaptive": {name: adaptive.state_dict() for name, adaptive in run.adaptive.items()},
+        "retired": run.retired.state_dict(),
         "statistics": run.statistics.state_dict(),
+        "part_statistics": run.part_statistics.state_dict(),
         "fidelity": run.fidelity.state_dict(),
         "evaluations": run.evaluations,
         "seconds": run.seconds,
@@ -105,7 +114,13 @@ def load_state(run: Run, saved: Checkpoint) -> None:
     for name, mixture in run.mixtures.items():
         if name in document["mixtures"]:
             mixture.load_state_dict(document["mixtures"][name])
+    for name, adaptive in run.adaptive.items():
+        if name in document.get("adaptive", {}):  # not in checkpoints of a run with fixed weights
+            adaptive.load_state_dict(document["adaptive"][name])
+    run.retired.load_state_dict(document.get("retired", {}))
     run.statistics.load_state_dict(document["statistics"])
+    if "part_statistics" in document:  # not in checkpoints from before domains had parts
+        run.part_statistics.load_state_dict(document["part_statistics"])
     run.fidelity.load_state_dict(document["fidelity"])
     run.done = list(document["done"])
     run.evaluations, run.seconds = document["evaluations"], document["seconds"]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewards.advantages import estimators, group_advantages, has_signal, per_fragment
+from rewards.advantages import estimators, group_advantages, has_signal, per_fragment, turn_advantages
 
 UNIT = (0.0, 1.0)
 rewards = st.lists(st.one_of(st.none(), st.floats(-100, 100, allow_subnormal=False)), min_size=1, max_size=12)
@@ -89,6 +89,35 @@ def test_bad_scale_or_estimator(scale: float) -> None:
         group_advantages([0.0, 1.0], scale)
     with pytest.raises(ValueError, match="group_mean, leave_one_out"):
         group_advantages([0.0, 1.0], scale=1.0, estimator="grpo")
+
+
+def test_turns_by_hand() -> None:
+    """Returns to go: first (1+1+0, 1+0), second (0+0-1, 0-1), third 2 (one turn).
+
+    Turn 1: 2, -1, 2, mean 1.  Turn 2: 1, -1 and the third's value 2, mean 2/3.
+    """
+    found = turn_advantages([1.0, 0.0, 2.0], [(1.0, 0.0), (0.0, -1.0), (0.0,)], scale=0.5, clip=100)
+    assert found == [[2.0, pytest.approx(2 / 3)], [-4.0, pytest.approx(-10 / 3)], [2.0]]
+    assert turn_advantages([1.0, None], [(1.0,), (3.0, 3.0)], scale=1.0) == [[0.0], None]
+
+
+def test_a_turn_that_was_right_beats_one_that_was_wrong_in_trajectories_of_equal_worth() -> None:
+    right_then_wrong, wrong_then_right = turn_advantages([1.0, 1.0], [(1.0, 0.0), (0.0, 1.0)], scale=1.0) or ([], [])
+    assert right_then_wrong == [0.0, -0.5] and wrong_then_right == [0.0, 0.5]
+
+
+def test_turns_without_rewards_are_the_whole_trajectory() -> None:
+    values = [1.0, 0.0, None, 0.25]
+    silent = [(0.0, 0.0), (0.0,), (0.0,), (0.0,) * 3]
+    whole = group_advantages(values, scale=0.5)
+    rows = turn_advantages(values, silent, scale=0.5)
+    assert [None if row is None else row[0] for row in rows] == whole
+    for estimator in ("group_mean", "leave_one_out"):
+        one = group_advantages(values, 0.5, estimator=estimator)
+        spread = turn_advantages(values, [(9.0,) * len(own) for own in silent], 0.5, estimator=estimator)
+        assert spread == [None if a is None else [a] * len(own) for a, own in zip(one, silent, strict=True)]
+    with pytest.raises(ValueError, match="1 rows of turns for 2"):
+        turn_advantages([1.0, 0.0], [(0.0,)], scale=1.0)
 
 
 @given(rewards, st.floats(0.01, 10), st.integers(-40, 40), st.sampled_from(list(estimators)))

@@ -203,6 +203,104 @@ def test_a_hopeless_domain_is_starved_within_the_cap() -> None:
     assert table["sql/join"]["accepted"] == pytest.approx(600, abs=5)
 
 
+FAMILY = {"math/add": 3, "math/mul": 2, "math/dead": 3, "math/hard": 2, "code/sort": 6, "code/half": 4}
+ACCEPTANCE = {"math/add": 1.0, "math/mul": 0.5, "math/dead": 0.0, "math/hard": 0.1, "code/sort": 0.9, "code/half": 0.35}
+
+
+def looped(mixture: Mixture, refill_share: float, steps: int = 1500, per_step: int = 40) -> Mixture:
+    """What the loop does without further rounds: a step is as many refills as allowed, and ordinary draws."""
+    rng = random.Random(1)
+    for _ in range(steps):
+        tickets = mixture.refill_tickets(int(per_step * refill_share))
+        tickets += draw(mixture, per_step - len(tickets))
+        for ticket in tickets:
+            good = rng.random() < ACCEPTANCE[ticket.domain]
+            mixture.settle(ticket, Outcome.ACCEPTED if good else Outcome.FILTERED)
+    return mixture
+
+
+def test_the_share_of_starved_domains_goes_to_their_family() -> None:
+    """Both families keep their half of what is accepted; in the one without starved domains each keeps its own share.
+
+    In the other one the two healthy domains take over in proportion 3 : 2 what the starved ones (a tenth accepted with
+    four tries makes 0.4 of its quota) leave.
+    """
+    mixture = looped(Mixture(FAMILY, dict.fromkeys(FAMILY, TIERS), pass_on=True), refill_share=0.75)
+    accepted = mixture.accepted_shares()
+    assert mixture.starved() == ["math/dead", "math/hard"]
+    assert accepted["code/sort"] == pytest.approx(0.30, rel=0.02)
+    assert accepted["code/half"] == pytest.approx(0.20, rel=0.02)
+    assert accepted["math/add"] + accepted["math/mul"] + accepted["math/hard"] == pytest.approx(0.5, rel=0.02)
+    assert accepted["math/hard"] == pytest.approx(0.4 * 0.10, rel=0.1)
+    taken = {name: row["received"] for name, row in mixture.accounting().items()}
+    assert taken["math/add"] / taken["math/mul"] == pytest.approx(3 / 2, abs=0.01)
+    assert taken["code/sort"] == taken["code/half"] == 0
+    assert taken["math/dead"] + taken["math/hard"] < 10  # before it was known that they starve
+
+
+def test_without_passing_on_the_family_shrinks() -> None:
+    """The control of the test above: the same world without the rule."""
+    mixture = looped(Mixture(FAMILY, dict.fromkeys(FAMILY, TIERS)), refill_share=0.75)
+    accepted = mixture.accepted_shares()
+    assert accepted["code/sort"] + accepted["code/half"] > 0.6
+    assert all(row["received"] == 0 for row in mixture.accounting().values())
+
+
+def test_a_family_that_starves_as_a_whole_does_not_grow_a_debt() -> None:
+    weights = {"math/dead": 1, "code/sort": 1}
+    mixture = Mixture(weights, dict.fromkeys(weights, TIERS), pass_on=True)
+    looped(mixture, refill_share=0.75, steps=300)
+    assert len(mixture.state_dict()["passed"]["math"]) == 16
+    assert mixture.accounting()["code/sort"]["received"] == 0
+
+
+def test_passing_on_resumes_exactly_and_keeps_tiers() -> None:
+    tiers = {name: TIERS if name != "math/mul" else ("low",) for name in FAMILY}
+    mixture = looped(Mixture(FAMILY, tiers, pass_on=True), 0.5, steps=60)
+    resumed = copy_of(mixture, Mixture(FAMILY, tiers, pass_on=True))
+    looped(mixture, 0.5, steps=40), looped(resumed, 0.5, steps=40)
+    assert resumed.state_dict() == mixture.state_dict()
+    assert any(mixture.state_dict()["passed"].values()) and mixture.accounting()["math/mul"]["received"] > 0
+
+
+def test_every_loss_has_its_reason() -> None:
+    mixture = make({"math/add": 1})
+    outcomes = [(Outcome.FILTERED, "all solved"), (Outcome.FILTERED, "all failed"), (Outcome.UNSCORED, "sandbox")]
+    for outcome, reason in [*outcomes, outcomes[0], (Outcome.ACCEPTED, ""), (Outcome.STALE, "")]:
+        mixture.settle(mixture.next_ticket(), outcome, reason)
+    expected = {"filtered: all solved": 2, "filtered: all failed": 1, "unscored: sandbox": 1, "stale": 1}
+    assert mixture.losses() == {"math/add": expected}
+    assert copy_of(mixture, make({"math/add": 1})).losses() == {"math/add": expected}
+    for number in range(100):
+        mixture.settle(mixture.next_ticket(), Outcome.UNSCORED, f"reason {number}")
+    reasons = mixture.losses()["math/add"]
+    assert len(reasons) == 21 and reasons["unscored: other"] == 100 - (20 - 4)
+
+
+def test_a_checkpoint_from_before_reasons_is_read() -> None:
+    mixture = make({"math/add": 1})
+    mixture.settle(mixture.next_ticket(), Outcome.FILTERED, "all solved")
+    state = mixture.state_dict()
+    del state["passed"], state["accounts"]["math/add"]["reasons"], state["accounts"]["math/add"]["received"]
+    old = make({"math/add": 1})
+    old.load_state_dict(state)
+    assert old.losses() == {"math/add": {"filtered": 1}}
+
+
+def test_renaming_a_domain_keeps_what_is_known_of_the_rest() -> None:
+    mixture = make()
+    seen = {(ticket.domain, index) for ticket, index in with_index(mixture, 60)}
+    for ticket, _ in mixture.in_flight():
+        mixture.settle(ticket, Outcome.FILTERED if ticket.number % 3 else Outcome.ACCEPTED, "all solved")
+    renamed = copy_of(mixture, make({"math/sum": 0.55, "code/sort": 0.30, "sql/join": 0.15}))
+    before, after = mixture.accounting(), renamed.accounting()
+    assert all(after[name] == before[name] for name in WEIGHTS)
+    assert after["math/sum"]["submitted"] == 0
+    again = with_index(renamed, 60)
+    assert not seen & {(ticket.domain, index) for ticket, index in again}
+    assert Counter(ticket.domain for ticket, _ in again) == {"math/sum": 33, "code/sort": 18, "sql/join": 9}
+
+
 def test_a_refill_repeats_the_lost_tier_and_spares_the_quota() -> None:
     mixture, plain = make(), make()
     tickets = draw(mixture, 20)

@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from rewards.normalise import DomainStatistics
-from rollouts.group import GroupSummary
+from rewards.parts import Part, PartStatistics
+from rewards.score import scored, unscored
+from rollouts.group import Group, GroupSummary, summarise
+from rollouts.mixture import Outcome
 from rollouts.objects import GroupResult
 from train.collect import Collector, StepBatch
 from train.compose import compose_run
@@ -43,10 +48,13 @@ def group(ticket: int, domain: str, values: Sequence[float], tokens: int = 10) -
 def batch(groups: list[GroupResult], *options: str, num_ranks: int = 2) -> StepBatch:
     composed = compose_run(["experiment=toy", *options])
     nothing = cast(Any, None)  # pool and mixture: for `take` only
-    collector = Collector(
-        nothing, nothing, DomainStatistics(RANGES), composed.domains, composed.config.algorithm, seed=0
-    )
+    collector = Collector(nothing, nothing, DomainStatistics(RANGES), composed.domains, composed.config)
     return collector.batch(groups, [], 4096, num_ranks)
+
+
+TASK = SimpleNamespace(id="math/add/train/0", domain="math/add")
+TRAJECTORY = cast(Any, SimpleNamespace(turns=[], segments=[], status="done", seconds=0.0))
+SCORES = [scored(1.0, {"right": 1.0}), unscored("sandbox: down"), scored(0.0, {"right": 0.0})]
 
 
 def items(part: list[list[list[Item]]]) -> list[Item]:
@@ -80,6 +88,50 @@ def test_the_domains_of_an_update_share_it_by_their_quota() -> None:
     for item in items(part):
         weight["text/sort" if item.group == 2 else "math/add"] += item.weight * 10
     assert weight == pytest.approx({"math/add": 0.75, "text/sort": 0.25})
+
+
+def test_parts_of_a_reward_are_normalised_before_they_are_added() -> None:
+    """Values are equal, parts are not: the group has signal, and each part of it the size that its weight gives it.
+
+    Centred ±1/2 of ranges 1 and 100, half of each range is the scale: ±1 each; weights 3 and -1 make them 3/4 and -1/4.
+    """
+    composed = compose_run(["experiment=toy"])
+    parts = {"right": Part((0.0, 1.0), 3.0), "length": Part((0.0, 100.0), -1.0)}
+    statistics = PartStatistics({"math/add": parts})
+    nothing = cast(Any, None)
+    collector = Collector(
+        nothing, nothing, DomainStatistics(RANGES), composed.domains, composed.config, None, statistics
+    )
+    made = group(0, "math/add", [1.0, 1.0])
+    rows = ({"right": 1.0, "length": 100.0}, {"right": 0.0, "length": 0.0})
+    differ, same = (GroupResult(replace(made.summary, parts=found)) for found in (rows, rows[:1] * 2))
+    assert collector.judge([differ, same]) == ([differ], [(same, Outcome.FILTERED)])
+    (part,) = collector.batch([differ], [], 4096, 1).parts
+    assert {item.trajectory: item.advantage for item in items(part)} == {0: 0.5, 1: -0.5}
+    assert statistics.state_dict()["sum"]["moments"]["math/add"]["num_groups"] == 1
+
+
+def test_summaries_carry_parts_where_there_are_any() -> None:
+    made = summarise(Group(0, cast(Any, TASK), "low", [TRAJECTORY] * 3, SCORES))
+    assert made.parts == ({"right": 1.0}, None, {"right": 0.0})
+    assert summarise(Group(0, cast(Any, TASK), "low", [TRAJECTORY], [scored(1.0)])).parts == ()
+
+
+def test_a_domain_above_its_bound_is_reported_and_cut_only_if_asked() -> None:
+    """Half of the groups each, all with the same |A|: text holds half of the sum, with 63 tokens as with 7.
+
+    A token-wise mean gives it 9 tenths: 1.8 times its half.  A bound of 1.5 leaves 3 quarters, three times the tenth.
+    """
+    groups = [group(i, ("math/add", "text/sort")[i % 2], [0.0, 1.0], tokens=(7, 63)[i % 2]) for i in range(6)]
+    token = ("algorithm.normalisation=token", "algorithm.share_bound=1.5")
+    plain, acts = batch(groups, *token), batch(groups, *token, "algorithm.share_bound_acts=true")
+    assert plain.shares == pytest.approx({"math/add": 0.1, "text/sort": 0.9}) and plain.cut == {}
+    assert plain.over == acts.over == {"text/sort": pytest.approx(1.8)}
+    assert acts.shares == pytest.approx({"math/add": 0.25, "text/sort": 0.75})
+    assert acts.cut == {"text/sort": pytest.approx(1 / 3)}
+    weights = [{item.group: item.weight for item in items(part)} for part in (plain.parts[0], acts.parts[0])]
+    assert weights[1][0] == weights[0][0] and weights[1][1] == pytest.approx(weights[0][1] / 3)
+    assert batch(groups).over == {} == batch(groups).cut
 
 
 @pytest.mark.parametrize(
