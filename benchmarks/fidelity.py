@@ -73,7 +73,7 @@ def measure(saved: checkpoint.Checkpoint, arm: str, tokens: int) -> dict[str, Ga
         return gaps_of(run, tokens)
 
 
-def interval(first: Gaps, second: Gaps | None = None) -> tuple[float, float, float]:
+def interval(first: Gaps, second: Gaps | None = None) -> list[float]:
     """A mean, or a ratio of means, with its 95 % bootstrap interval: sequences are drawn, in both alike."""
     rng = np.random.default_rng(0)
     both = (first, second or [])
@@ -88,7 +88,7 @@ def interval(first: Gaps, second: Gaps | None = None) -> tuple[float, float, flo
 
     drawn = rng.integers(0, len(first), (RESAMPLES, len(first)))
     low, high = np.quantile(value(drawn), (0.025, 0.975))
-    return float(value(np.arange(len(first)))), float(low), float(high)
+    return [float(value(np.arange(len(first)))), float(low), float(high)]
 
 
 def report(found: dict[str, dict[str, Gaps]]) -> dict[str, Any]:
