@@ -114,13 +114,31 @@ class EngineActor:
             pathlib.Path(prepared.path).unlink(missing_ok=True)
         return ChunkReport(is_loaded=True, num_bytes=prepared.num_bytes, full_bytes=prepared.full_bytes)
 
-    def commit_publish(self) -> EngineReport:
-        """Serve the version, if all of it came."""
+    def transfer(self, method: str, payload: Any) -> None:
+        """vLLM's own transfer, for `rollouts.direct.Engines`: connect once; in a publish start, and update."""
+        if method == "connect":
+            self._server.run(lambda driver: driver.connect(payload))
+            return
+        if self._awaited is None:
+            raise EngineFailure(f"a transfer of weights came ({method}), but no publish was begun")
+        try:
+            if method == "start":
+                self._is_begun = True
+                self._server.run(lambda driver: driver.begin_update())
+            else:
+                self._server.run(lambda driver: driver.update(payload))
+        except Exception:
+            self.abort_publish()
+            raise
+
+    def commit_publish(self, digests: Mapping[str, str] | None = None, checksum: str = "") -> EngineReport:
+        """Serve the version, if all of it came.  `digests`, `checksum`: where the trainer made them (a transfer)."""
         version = self._awaited
         if version is None:
             raise EngineFailure("weights were committed, but no publish was begun")
         try:
-            checksum, digests = self._receiver.finish()
+            if digests is None:
+                checksum, digests = self._receiver.finish()
             self._server.run(lambda driver: driver.commit_update(version, checksum))
             self._kernel_checksum = self._server.run(lambda driver: driver.kernel_checksum())
             self._digests = digests

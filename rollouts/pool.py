@@ -56,6 +56,8 @@ class PoolSettings:
 
 # (number of the chunk, whether in full, seconds it may take) -> references to the trainer ranks' shards
 MakeChunk = Callable[[int, bool, float], Sequence[Any]]
+# (engine actors, seconds it may take) -> digests by tensor, checksum of the version
+Send = Callable[[Sequence[Any], float], tuple[Mapping[str, str], str]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -177,6 +179,25 @@ class RolloutPool:
         self._check_reports(reports, version)
         found.engine = reports[0]
         return found
+
+    def publish_directly(self, version: int, send: Send) -> PublishReport:
+        """Load one version everywhere by vLLM's own transfer; see `publish` for what is raised.
+
+        send(engines, seconds): has the trainers send; the digest of every tensor, and the checksum of the version.
+        """
+        deadline = time.monotonic() + self.settings.publish_seconds
+        try:
+            self._ask("begin_publish", version, 0, seconds=deadline - time.monotonic())
+            digests, checksum = send(self._engines, deadline - time.monotonic())
+            doing = f"serve version {version}"
+            seconds = deadline - time.monotonic()
+            reports = self._ask("commit_publish", digests, checksum, seconds=seconds, doing=doing)
+        except Exception:
+            for actor in self._engines:
+                actor.abort_publish.remote()
+            raise
+        self._check_reports(reports, version)
+        return PublishReport(engine=reports[0])
 
     def _refresh(
         self,

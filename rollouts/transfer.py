@@ -17,7 +17,12 @@ from vllm.distributed.weight_transfer.base import WeightTransferEngine, WeightTr
 from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
 from vllm.model_executor.model_loader.reload import finalize_layerwise_reload, initialize_layerwise_reload
 
-BACKEND = "jointrl_file"
+# What `cluster.engine.publish_through` stands for in vLLM's registry.
+BACKENDS = {
+    "jointrl_objects": (__name__, "FileWeightTransfer"),
+    "jointrl_nccl": ("rollouts.direct", "NcclTransfer"),
+    "jointrl_ipc": ("rollouts.direct", "IpcTransfer"),
+}
 _PIECE = 2**26
 
 
@@ -34,15 +39,14 @@ class FileUpdate(WeightTransferUpdateInfo):
     num_tensors: int
 
 
-class FileWeightTransfer(WeightTransferEngine):
-    """Loads a version chunk by chunk through vLLM's layer-wise reload; finishing says whether all of it came."""
+class Complete:
+    """Mixed into a vLLM weight-transfer engine: an update is finished only if every parameter got its weights.
 
-    init_info_cls = FileInit
-    update_info_cls = FileUpdate
-    supports_draft_weight_update = False
+    Also closes an update that is given up, and does what vLLM 0.32 forgets on a reload.
+    """
 
-    def init_transfer_engine(self, init_info: FileInit) -> None:
-        self._is_open = False
+    model: Any
+    _is_open = False
 
     def start_weight_update(self) -> None:
         if self._is_open:
@@ -51,25 +55,28 @@ class FileWeightTransfer(WeightTransferEngine):
         self._expected = {name for name, _ in self.model.named_parameters()}
         self._given: set[str] = set()
         self._loaded: set[str] = set()
-        initialize_layerwise_reload(self.model)
+        super().start_weight_update()  # type: ignore[misc]
         self._is_open = True
 
     def update_weights(self, update_info: dict) -> None:
+        load_weights = self.model.load_weights
+        self.model.load_weights = lambda weights: self._note(load_weights, list(weights))
         try:
-            self.receive_weights(self.parse_update_info(update_info))
+            super().update_weights(update_info)  # type: ignore[misc]
         except Exception:
             self.abort()
             raise
+        finally:
+            del self.model.load_weights
 
-    def receive_weights(self, update_info: FileUpdate) -> None:
-        tensors = load_file(update_info.path)
-        if len(tensors) != update_info.num_tensors:
-            raise RuntimeError(f"{update_info.path}: {len(tensors)} tensors, {update_info.num_tensors} were announced")
-        again = sorted(self._given & tensors.keys())
+    def _note(self, load_weights: Any, weights: list[tuple[str, torch.Tensor]]) -> set[str]:
+        again = sorted(self._given & {name for name, _ in weights})
         if again:
             raise RuntimeError(f"{len(again)} tensors came in two chunks, the first are {again[:3]}")
-        self._given |= tensors.keys()
-        self._loaded |= set(self.model.load_weights(iter(tensors.items())) or ())
+        self._given |= {name for name, _ in weights}
+        loaded = set(load_weights(iter(weights)) or ())
+        self._loaded |= loaded
+        return loaded
 
     def finish_weight_update(self) -> None:
         parts = missing_parts(self.model, self._given)
@@ -88,10 +95,37 @@ class FileWeightTransfer(WeightTransferEngine):
         """
         if self._is_open:
             self._is_open = False
-            finalize_layerwise_reload(self.model, self.model_config)
+            super().finish_weight_update()  # type: ignore[misc]
+
+
+class _FileEngine(WeightTransferEngine):
+    """Loads a version file by file through vLLM's layer-wise reload."""
+
+    init_info_cls = FileInit
+    update_info_cls = FileUpdate
+    supports_draft_weight_update = False
+
+    def init_transfer_engine(self, init_info: FileInit) -> None:
+        return None
+
+    def start_weight_update(self) -> None:
+        initialize_layerwise_reload(self.model)
+
+    def receive_weights(self, update_info: FileUpdate) -> None:
+        tensors = load_file(update_info.path)
+        if len(tensors) != update_info.num_tensors:
+            raise RuntimeError(f"{update_info.path}: {len(tensors)} tensors, {update_info.num_tensors} were announced")
+        self.model.load_weights(iter(tensors.items()))
+
+    def finish_weight_update(self) -> None:
+        finalize_layerwise_reload(self.model, self.model_config)
 
     def shutdown(self) -> None:
         return None
+
+
+class FileWeightTransfer(Complete, _FileEngine):
+    """The default: files on the engine's node."""
 
 
 def kernel_checksum(model: torch.nn.Module) -> str:
@@ -167,6 +201,8 @@ def _process_tied(model: torch.nn.Module) -> None:
 
 
 def register() -> None:
-    """Make the backend known to vLLM in this process; a second call changes nothing."""
-    if BACKEND not in WeightTransferEngineFactory._registry:
-        WeightTransferEngineFactory.register_engine(BACKEND, __name__, FileWeightTransfer.__name__)
+    """Make the backends known to vLLM in this process; a second call changes nothing."""
+    known = WeightTransferEngineFactory._registry
+    for name, (module, engine) in BACKENDS.items():
+        if name not in known:
+            WeightTransferEngineFactory.register_engine(name, module, engine)

@@ -20,7 +20,7 @@ class EngineSettings:
     """Sizing of one vLLM engine, from `cluster.engine` in the config.
 
     `routes`: how the experts of sampled tokens are read: "" (not at all), "capture" (at the routers), "output" (vLLM
-    returns them, on GPUs only).
+    returns them, on GPUs only).  `transfer`: how weights come: "objects", "nccl" or "ipc".
     """
 
     model: str
@@ -34,6 +34,7 @@ class EngineSettings:
     enforce_eager: bool
     enable_prefix_caching: bool
     routes: str = ""
+    transfer: str = "objects"
 
 
 class VllmDriver:
@@ -50,7 +51,7 @@ class VllmDriver:
         from vllm.engine.arg_utils import EngineArgs
         from vllm.v1.engine.llm_engine import LLMEngine
 
-        from rollouts import extension, transfer
+        from rollouts import extension
 
         self.version = -1
         self.checksum = ""
@@ -73,14 +74,15 @@ class VllmDriver:
                 gpu_memory_utilization=settings.gpu_memory_utilization,
                 enforce_eager=settings.enforce_eager,
                 logprobs_mode="processed_logprobs",
-                weight_transfer_config=WeightTransferConfig(backend=transfer.BACKEND),
+                weight_transfer_config=WeightTransferConfig(backend=f"jointrl_{settings.transfer}"),
                 worker_extension_cls=extension.EXTENSION,
                 enable_return_routed_experts=settings.routes == "output",
                 disable_log_stats=True,
                 seed=0,
             )
         )
-        self._engine.collective_rpc("init_weight_transfer_engine", kwargs={"init_info": {}})
+        if settings.transfer == "objects":
+            self.connect({})
         if settings.routes:
             self._layers = self._engine.collective_rpc("routed_layers")[0]
         if settings.routes == "capture":
@@ -167,6 +169,10 @@ class VllmDriver:
             routes=routes,
         )
 
+    def connect(self, init_info: dict[str, Any]) -> None:
+        """Agree with the trainer on how weights will come."""
+        self._engine.collective_rpc("init_weight_transfer_engine", kwargs={"init_info": init_info})
+
     def begin_update(self) -> None:
         """Weights will come in chunks, until `commit_update`.  EngineFailure where turns are running."""
         if self._requests:
@@ -177,9 +183,12 @@ class VllmDriver:
 
     def load_chunk(self, path: str, num_tensors: int) -> None:
         """Load the tensors of one file."""
+        self.update({"path": path, "num_tensors": num_tensors})
+
+    def update(self, update_info: Any) -> None:
+        """Take tensors in the backend's own way."""
         self._check_updating("a chunk of weights came")
-        update = {"path": path, "num_tensors": num_tensors}
-        self._or_abort("update_weights", update_info=update)
+        self._or_abort("update_weights", update_info=update_info)
 
     def commit_update(self, version: int, checksum: str) -> None:
         """The version only moves when every parameter was loaded."""

@@ -34,7 +34,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
         "train/launch.py",
         "train/cluster/node.py",
     ),
-    "vllm": ("rollouts/vllm_engine.py", "rollouts/transfer.py", "rollouts/routes.py"),
+    "vllm": ("rollouts/vllm_engine.py", "rollouts/transfer.py", "rollouts/direct.py", "rollouts/routes.py"),
     "deepspeed": ("train/policy/",),
     "wandb": ("train/tracking.py",),
     "torch": ("rollouts/", "train/"),

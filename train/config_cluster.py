@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from train.config_checks import not_negative, one_of, positive, unread
 
 DTYPES = ("float32", "bfloat16")
+PUBLISH_THROUGH = ("objects", "nccl", "ipc")
 ROLES = ("trainer", "engine", "worker")
 # Options of sbatch and srun that the launcher writes itself.
 SLURM_OURS = ("job-name", "output", "error", "time", "signal", "requeue", "no-requeue", "open-mode", "array", "nodes")
@@ -46,7 +47,11 @@ class TrainerConfig:
 
 @dataclass(kw_only=True, slots=True)
 class EngineConfig:
-    """vLLM engines: how many, and the sizing of each (passed on as they are)."""
+    """vLLM engines: how many, and the sizing of each (passed on as they are).
+
+    `publish_through`: how weights come: Ray's object store, or vLLM's NCCL or CUDA IPC transfer (GPUs; ipc: trainer
+    and engine share a GPU).  `publish_chunks`: of a version, 0 for one a layer.  `publish_delta`: patches of experts.
+    """
 
     count: int
     tensor_parallel_size: int
@@ -62,6 +67,7 @@ class EngineConfig:
     threads: int
     start_seconds: float
     publish_seconds: float
+    publish_through: str
     publish_chunks: int
     publish_delta: bool
 
@@ -69,6 +75,12 @@ class EngineConfig:
         one_of("cluster.engine.dtype", self.dtype, ("auto", *DTYPES))
         positive("cluster.engine", self, "count", "tensor_parallel_size", "max_num_seqs", "max_num_batched_tokens")
         not_negative("cluster.engine.", self, "publish_chunks")
+        one_of("cluster.engine.publish_through", self.publish_through, PUBLISH_THROUGH)
+        if self.publish_through != "objects":
+            through = f"cluster.engine.publish_through={self.publish_through}"
+            unread(through, "cluster.engine", self, "publish_chunks", "publish_delta")
+            if self.gpus <= 0:
+                raise ValueError(f"{through} moves weights between GPUs, and cluster.engine.gpus={self.gpus}")
         positive("cluster.engine", self, "threads", "start_seconds", "publish_seconds", "cpu_cache_gib")
 
 
@@ -166,6 +178,11 @@ class ClusterConfig:
     object_store_mib: int
 
     def __post_init__(self) -> None:
+        if self.engine.publish_through != "objects" and self.trainer.device == "cpu":
+            raise ValueError(
+                f"cluster.engine.publish_through={self.engine.publish_through} moves weights between GPUs, and "
+                "cluster.trainer.device=cpu"
+            )
         one_of("cluster.launcher", self.launcher, ("local", "slurm"))
         if not 0 <= self.ray_port <= 65535:
             raise ValueError(f"cluster.ray_port={self.ray_port} must be a port, 1 to 65535, or 0 to let Ray choose")

@@ -187,6 +187,7 @@ def engine_settings(config: Config, directory: Path) -> EngineSettings:
         enforce_eager=engine.enforce_eager,
         enable_prefix_caching=engine.enable_prefix_caching,
         routes=routes_by(config),
+        transfer=engine.publish_through,
     )
 
 

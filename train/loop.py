@@ -183,6 +183,10 @@ def publish(run: Run) -> None:
     engine = run.composed.config.cluster.engine
 
     def work() -> PublishReport:
+        if engine.publish_through != "objects":
+            sizes = [engine.tensor_parallel_size] * engine.count
+            send = run.trainers.sender(run.version, shard_format(run), engine.publish_through, sizes)
+            return run.pool.publish_directly(run.version, send)
         chunks = run.trainers.publisher(run.version, shard_format(run), engine.publish_chunks, engine.publish_delta)
         return run.pool.publish(run.version, *chunks)
 

@@ -143,6 +143,8 @@ def _train(policy: Any, case: Case) -> dict[str, Any]:
     seen["logprobs"] = policy.logprobs(batches(FIRST, policy.rank, policy.world))
     if case.extras:
         seen["tensors"] = policy.shard("mxfp4")
+        seen["whole"] = {format: dict(policy.whole_tensors(format)) for format in ("mxfp4", "bf16")}
+        seen["own"] = {format: policy.shard(format) for format in ("mxfp4", "bf16")}
         seen["cached"] = cached_values(policy)
     seen["totals"] = step(policy, FIRST)
     seen["state"], seen["step"] = policy.read_state()

@@ -38,10 +38,16 @@ class Engine:
         self._seen += shards
         return ChunkReport(is_loaded=True, num_bytes=10, full_bytes=100)
 
-    def commit_publish(self) -> EngineReport:
+    def transfer(self, method: str, payload: Any) -> None:
+        fault(self._faults.get("transfer", ""))
+        self._seen.append(f"{method} {payload}")
+
+    def commit_publish(self, digests: dict[str, str] | None = None, checksum: str = "sum") -> EngineReport:
+        if digests is not None:
+            self._seen.append(f"commit {sorted(digests)}")
         fault(self._faults.get("commit", ""))
         kernel = self._faults.get("kernel", "same")
-        return EngineReport(version=self._version, checksum="sum", kernel_checksum=kernel, busy_seconds=0.0)
+        return EngineReport(version=self._version, checksum=checksum, kernel_checksum=kernel, busy_seconds=0.0)
 
     def abort_publish(self) -> None:
         self._seen.append("abort")
@@ -65,6 +71,14 @@ class Trainer:
     def shard(self, request: Any) -> tuple[None, str]:
         fault(self._faults.get(f"{request.chunk}", "") if self._rank == 1 else "")
         return None, f"{request.chunk} of {request.num_chunks} rank {self._rank}{' full' if request.full else ''}"
+
+    def send(self, format: str, backend: str, engines: list[Any], sizes: list[int]) -> dict[str, str]:
+        import ray
+
+        fault(self._faults.get("send", "") if self._rank == 1 else "")
+        if self._rank == 0:
+            ray.get([engine.transfer.remote("update", f"{format} {backend} {sizes}") for engine in engines])
+        return {"w": "digest"} if self._rank == 0 else {}
 
     def fresh(self, faults: dict[str, str]) -> None:
         self._faults = faults

@@ -230,6 +230,16 @@ def test_what_computes_something_else_is_refused(seen: list[Seen]) -> None:
     assert "conversion changes the model" in refused["preset"] and "'deepseek_v3'" in refused["preset"]
 
 
+@pytest.mark.parametrize("format", ["mxfp4", "bf16"])
+def test_whole_tensors_are_the_ranks_shards_put_together(seen: list[Seen], format: str) -> None:
+    """What goes through NCCL or IPC, by name, type and byte, is what goes through the object store."""
+    parts = seen[0]["two ranks"]["own"][format] | seen[1]["two ranks"]["own"][format]
+    for rank in seen:
+        whole = rank["two ranks"]["whole"][format]
+        assert_same(whole, parts)
+        assert all(whole[name].dtype is tensor.dtype for name, tensor in parts.items())
+
+
 # --- routes ------------------------------------------------------------------------------------------------------
 
 REPLAYED = (

@@ -18,6 +18,7 @@ from tests.integration.publish_actors import Engine, Trainer
 from tests.integration.tiny import tiny_config
 from train import launch
 from train.policy.workers import TrainerFailure, TrainerGroup
+from train.weights.publish import version_checksum
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(180)]
 
@@ -140,3 +141,24 @@ def test_engines_that_differ_are_named(parts: Callable[..., Parts]) -> None:
         EngineFailure, match=r"engines at version 7 differ in their kernel_checksum: \['other', 'same'\]"
     ):
         publish(pool, group)
+
+
+def test_a_transfer_goes_from_all_trainers_to_all_engines(parts: Callable[..., Parts]) -> None:
+    import ray
+
+    pool, group, engines = parts()
+    report = pool.publish_directly(7, group.sender(7, "mxfp4", "nccl", [2, 2]))
+    assert report.engine is not None and report.engine.checksum == version_checksum({"w": "digest"})
+    for seen in ray.get([actor.seen.remote() for actor in engines]):
+        assert seen == ["update mxfp4 nccl [2, 2]", "commit ['w']"]
+
+
+@pytest.mark.parametrize("kind", ["hang", "error"])
+@pytest.mark.parametrize("side", ["engine", "trainer"])
+def test_a_transfer_that_fails_is_named_in_time(parts: Callable[..., Parts], side: str, kind: str) -> None:
+    faults = {"engine": {"engine": {"transfer": kind}}, "trainer": {"trainer": {"send": kind}}}[side]
+    pool, group, _ = parts(**faults)
+    began = time.monotonic()
+    with pytest.raises(TrainerFailure, match=r"did not answer within|broken on purpose"):
+        pool.publish_directly(7, group.sender(7, "mxfp4", "ipc", [1, 1]))
+    assert time.monotonic() - began < SECONDS + 10

@@ -35,6 +35,12 @@ class Recorder:
         assert Path(path).exists()
         self.note(f"load {num_tensors}")
 
+    def connect(self, payload: Any) -> None:
+        self.note(f"connect {payload}")
+
+    def update(self, payload: Any) -> None:
+        self.note(f"update {payload}")
+
     def commit_update(self, version: int, checksum: str) -> None:
         self.note("commit")
         self.note("reset")  # the real one resets its prefix cache in here
@@ -183,3 +189,31 @@ def test_nothing_is_admitted_while_paused(made: Made) -> None:
             break
         actor.report()
     assert admitted == [3]
+
+
+def test_a_transfer_keeps_the_order_and_brings_its_own_digests(made: Made) -> None:
+    actor, recorder = made
+    actor.transfer("connect", "here")
+    with pytest.raises(EngineFailure, match=r"a transfer of weights came \(update\), but no publish was begun"):
+        actor.transfer("update", 1)
+    actor.begin_publish(7, 0)
+    actor.transfer("start", None)
+    for number in (1, 2):
+        actor.transfer("update", number)
+    report = actor.commit_publish({"w": "digest"}, "sum of the trainer")
+    assert (report.version, report.checksum, actor.digests()) == (7, "sum of the trainer", {"w": "digest"})
+    assert recorder.calls == [
+        *("connect here", "pause", "await 7 in 0", "begin", "update 1", "update 2"),
+        *("commit", "reset", "abort", "resume"),
+    ]
+
+
+def test_a_transfer_that_fails_leaves_nothing_served(made: Made) -> None:
+    actor, recorder = made
+    recorder.fails["update 2"] = RuntimeError("broken")
+    actor.begin_publish(7, 0)
+    actor.transfer("start", None)
+    actor.transfer("update", 1)
+    with pytest.raises(RuntimeError, match="broken"):
+        actor.transfer("update", 2)
+    assert actor.report().version == -1 and recorder.calls[-2:] == ["abort", "resume"]

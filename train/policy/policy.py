@@ -8,7 +8,7 @@ by name.  Every public method is a collective: call it on all ranks.  Wrapped in
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +207,29 @@ class Policy:
                 elif self.rank == 0:
                     out[formats.dense_name(name)] = formats.serve_dense(name, values).clone()
         return {name: tensor.cpu().contiguous() for name, tensor in out.items()}
+
+    def whole_tensors(self, format: str) -> Iterator[tuple[str, Tensor]]:
+        """Every tensor of the policy in serving format, on the device, the same on every rank (a collective)."""
+        from train.policy.optimizer_state import expert_group, whole_experts
+
+        group = expert_group()
+        for name, parameter in self._published():
+            with _gathered(parameter):
+                values = parameter.detach()
+                if not formats.is_expert(name):
+                    yield formats.dense_name(name), formats.serve_dense(name, values).clone()
+                    continue
+                own = formats.serve_experts(name, values, 0, format, self.quantiser)
+            count = self.num_experts // dist.get_world_size(group)
+            stacks = {
+                suffix: whole_experts(
+                    torch.stack([own[formats.expert_name(name, expert) + suffix] for expert in range(count)])
+                )
+                for suffix in ("", formats.SCALE_SUFFIX)[: 2 if format == "mxfp4" else 1]
+            }
+            for expert in range(self.num_experts):
+                for suffix, stack in stacks.items():
+                    yield formats.expert_name(name, expert) + suffix, stack[expert]
 
     def parameter_names(self) -> dict[str, int]:
         """Trainer names, each with its number of experts over all ranks (0: no routed expert)."""

@@ -6,7 +6,8 @@ state.  Each rank fetches from the object store only the groups that its own row
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import socket
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,14 +15,14 @@ import ray
 from torch import Tensor
 
 from rollouts.objects import Place, fetch_groups
-from rollouts.pool import MakeChunk
+from rollouts.pool import MakeChunk, Send
 from train.policy.losses import LossOptions
 from train.policy.packing import MicroBatch, Sample, build_row, pack, samples_from_trajectory, token_weights
 from train.policy.policy import Policy
 from train.policy.routes import check_routes
 from train.policy.setup import PolicySettings
 from train.weights import formats
-from train.weights.publish import Base, Shard, make_shard
+from train.weights.publish import Base, Shard, make_shard, tensor_digest, version_checksum
 
 
 class TrainerFailure(Exception):
@@ -63,6 +64,7 @@ class TrainerActor:
         self._policy = Policy(settings, rank, world)
         self._rank, self._world = rank, world
         self._base: Base | None = None
+        self._sender: Any = None
 
     def names(self) -> tuple[dict[str, int], bool, tuple[int, ...]]:
         """Trainer parameter names with their number of experts, whether rows may hold several sequences, and the
@@ -115,6 +117,30 @@ class TrainerActor:
         )
         return None, shard
 
+    def send(self, format: str, backend: str, engines: Sequence[Any], sizes: Sequence[int]) -> dict[str, str]:
+        """This version to all engines by vLLM's transfer; the digest of every tensor, from rank 0."""
+        digests: dict[str, str] = {}
+
+        def tensors() -> Iterator[tuple[str, Tensor]]:
+            for name, tensor in self._policy.whole_tensors(format):
+                if self._rank == 0:
+                    digests[name] = tensor_digest(tensor.cpu())
+                yield name, tensor
+
+        from rollouts.direct import Engines, Sender, Tensorwise
+
+        if self._sender is None:
+            meta = [(name, tensor.dtype, tuple(tensor.shape)) for name, tensor in self._policy.whole_tensors(format)]
+            client = Engines(
+                lambda number, method, payload: engines[number].transfer.remote(method, payload), ray.get, sizes
+            )
+            self._source = Tensorwise(meta, tensors)
+            address, port = ray.util.get_node_ip_address(), _free_port()
+            self._sender = Sender(backend, self._rank, self._source, client, address, port)
+        self._source._tensors = tensors
+        self._sender.send()
+        return digests
+
     def read_state(self) -> tuple[dict[str, Tensor], int] | None:
         """Masters and moments by name, from rank 0 only (every rank has to be asked)."""
         state = self._policy.read_state()
@@ -138,6 +164,13 @@ class TrainerActor:
             else:
                 check_routes(sample.routes, sample.route_layers, self._policy.replay.shape, sample.task_id)
         return samples, [item.weight for item in row], [item.number for item in row]
+
+
+def _free_port() -> int:
+    with socket.socket() as server:
+        server.bind(("", 0))
+        port: int = server.getsockname()[1]
+    return port
 
 
 def _scatter(out: dict[int, list[float]], batch: MicroBatch, values: Tensor) -> None:
@@ -236,6 +269,19 @@ class TrainerGroup:
             return [shard for _, shard in made]
 
         return len(plan), make
+
+    def sender(self, version: int, format: str, backend: str, sizes: Sequence[int]) -> Send:
+        """What has all ranks send a version by vLLM's transfer (for `RolloutPool.publish_directly`).
+
+        sizes: tensor-parallel workers of each engine.  TrainerFailure as in `publisher`.
+        """
+
+        def send(engines: Sequence[Any], seconds: float) -> tuple[dict[str, str], str]:
+            calls = [actor.send.remote(format, backend, list(engines), list(sizes)) for actor in self._actors]
+            digests: dict[str, str] = _get(calls, max(seconds, 0.0))[0]
+            return digests, version_checksum(digests)
+
+        return send
 
     def read_state(self) -> tuple[dict[str, Tensor], int]:
         state: tuple[dict[str, Tensor], int] = _get([actor.read_state.remote() for actor in self._actors])[0]
