@@ -84,6 +84,7 @@ MISTAKES: dict[str, tuple[str, ...]] = {
     "mix.balance=words": ("groups, tokens",),
     "mix.balance_bound=2": ("not read with mix.balance=groups",),
     "mix.balance_bound=2 mix.update_every=1 mix.balance=tokens": ("algorithm.normalisation=token",),
+    "stage=toy ~stage.rl mix=adaptive mix.update_every=5": ("nothing could move the mix",),
     "mix.update_every=4": ("fixed weights",),
     "mix.adaptive.signal=reward": ("none, learnability, improvement",),
     "mix.adaptive.bound=3": ("not read with mix.adaptive.signal=none",),
