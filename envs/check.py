@@ -181,6 +181,8 @@ def _gold_faults(domain: Domain, trajectory: Trajectory, score: Score) -> list[s
         faults.append(f"is unscored: {score.reason}")
     elif domain.margin is None and score.value != domain.score_range[1]:
         faults.append(f"scores {score.value}, not {domain.score_range[1]}")
+    if score.value is not None and domain.parts and score.parts.keys() != domain.parts.keys():
+        faults.append(f"has the parts {sorted(score.parts)}, declared are {sorted(domain.parts)}")
     calls = [call for turn in trajectory.turns for call in turn.message.tool_calls]
     return faults + [fault for call in calls if (fault := _call_fault(domain, call))]
 
@@ -247,6 +249,8 @@ def _verdict_problem(domain: Domain, task: Task, policy: Policy) -> str:
         return f"unscored: {score.reason}"
     if not low <= score.value <= high:
         return f"scores {score.value}, outside [{low}, {high}]"
+    if domain.parts and score.parts.keys() != domain.parts.keys():
+        return f"has the parts {sorted(score.parts)}, declared are {sorted(domain.parts)}"
     return "maximum" if score.value == high else ""
 
 

@@ -206,6 +206,11 @@ class Mixture:
         """The present exact share of each domain."""
         return dict(self._quota.shares)
 
+    @property
+    def has_moved(self) -> bool:
+        """Whether the shares were ever changed since this mixture was made."""
+        return isinstance(self._quota, CarriedQuota)
+
     def deviations(self) -> dict[str, float]:
         """Target minus ordinary draws of each domain: in (-1, 1) until weights change, then within 1 + ln(domains)."""
         return {name: float(value) for name, value in self._quota.deviations().items()}

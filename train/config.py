@@ -265,6 +265,15 @@ class Config:
         self._check_tiers()
         self._check_experts()
         self._check_quantisation_start()
+        self._check_mix()
+
+    def _check_mix(self) -> None:
+        draws = self.mode != "train_only" and any(stage.kind == "rl" for stage in self.stage.values())
+        if not draws and (self.mix.is_moving or self.mix.retire_after):
+            raise ValueError(
+                f"mix.update_every={self.mix.update_every}, mix.retire_after={self.mix.retire_after}: nothing is "
+                f"rolled out with mode={self.mode} and these stages, so nothing could move the mix; take a mix without"
+            )
         if self.mix.balance == "tokens" and self.algorithm.normalisation != "token":
             raise ValueError(
                 f"mix.balance=tokens makes shares of tokens, algorithm.normalisation={self.algorithm.normalisation} "

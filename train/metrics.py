@@ -129,6 +129,7 @@ def reinforcement(
     series = {
         "reward": {domain: sum(values) / len(values) for domain, values in rewards.items() if values},
         "length": {domain: sum(values) / len(values) for domain, values in lengths.items() if values},
+        "mix_share": {domain: float(share) for domain, share in mixture.weights.items()} if mixture.has_moved else {},
         "gradient_share": batch.shares,
         **quantisation(totals),
         **expert_load(totals, domains),
@@ -140,6 +141,7 @@ def reinforcement(
 
 
 def _by_domain(batch: StepBatch) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """Rewards and trained tokens of trajectories by domain."""
     rewards: dict[str, list[float]] = defaultdict(list)
     lengths: dict[str, list[float]] = defaultdict(list)
     for result in [*batch.accepted, *(result for result, _ in batch.dropped)]:

@@ -111,12 +111,18 @@ def test_check_passes_and_reports(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 BROKEN_FAMILY = """
+from dataclasses import replace
+from rewards.parts import Part
 from envs.domain import Family
 from envs.questions import question_domain
 
 def domains():
     return [
         question_domain("mine/good", lambda rng: (f"double {(n := rng.randint(0, 99))}", str(2 * n)), knobs={}),
+        replace(
+            question_domain("mine/parts", lambda rng: (f"triple {(n := rng.randint(0, 99))}", str(3 * n)), knobs={}),
+            parts={"right": Part((0.0, 1.0))},
+        ),
         question_domain("mine/unstable", lambda rng: (f"{hash('a')}?", "1"), knobs={}),
     ]
 
@@ -131,9 +137,11 @@ def test_a_users_own_family_is_listed_and_held_to_the_checks(
     monkeypatch.syspath_prepend(str(tmp_path))
     family = ["--family", "mine=their_family:FAMILY"]
     assert main(["list", "mine", "--json", *family]) == 0
-    assert len(json.loads(capsys.readouterr().out)) == 2
+    assert len(json.loads(capsys.readouterr().out)) == 3
     assert main(["check", "mine/good", "--seeds", "8", *family]) == 0
     assert main(["check", "mine/unstable", "--seeds", "8", *family]) == 1
+    assert main(["check", "mine/parts", "--seeds", "8", *family]) == 1
     out = capsys.readouterr().out
+    assert "has the parts [], declared are ['right']" in out
     assert "problem  mine/unstable: tasks differ in another process" in out
     assert "warning  mine/unstable: the constant answer '1' scores 1.00" in out or "duplicates" in out

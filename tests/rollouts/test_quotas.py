@@ -105,6 +105,26 @@ def test_changing_shares_and_names_stay_within_one_plus_log(seed: int, size: int
             assert max(abs(value) for value in values) <= (1 + math.log(most)) * ONE
 
 
+@pytest.mark.parametrize("with_labels", [False, True])
+def test_an_adversary_that_knows_every_draw_stays_within_one_plus_log(with_labels: bool) -> None:
+    """Always even shares over who was not drawn yet: the last one is owed 1/D + … + 1/2, which no rule can avoid.
+
+    Then again from there, so that what is owed is carried into the next attack.
+    """
+    names = [f"d{i}" for i in range(120)]
+    labels = {name: str(i % 7) for i, name in enumerate(names)} if with_labels else None
+    quota, worst = CarriedQuota(shares(dict.fromkeys(names, 1)), labels=labels), Fraction(0)
+    for _ in range(3):
+        left = set(names)
+        while len(left) > 1:
+            weights = {name: 1 if name in left else Fraction(1, 10**9) for name in names}
+            quota.set_shares(shares(weights), labels)
+            left.discard(quota.draw())
+            worst = max(worst, *map(abs, quota.deviations().values()))
+    assert worst <= 1 + math.log(len(names))
+    assert worst > math.log(len(names)) - 1  # it is an attack
+
+
 def test_carried_accounts_are_the_sum_of_the_shares() -> None:
     rng = random.Random(5)
     names = [f"d{i}" for i in range(50)]
