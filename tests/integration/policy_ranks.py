@@ -202,6 +202,20 @@ def packed_start(rank: int, world: int, model_dir: Path, store: Path, cases: lis
     return seen
 
 
+def biased_router(rank: int, world: int, model_dir: Path, store: Path) -> dict[str, Any]:
+    """A model whose routers bring a bias as a buffer, and whose first layer has no experts."""
+    policy = make_policy(rank, world, model_dir, store, Case(name="", expert_parallel=1), preset="deepseek_v3")
+    saved, count = policy.read_state()
+    changed = {name: value + 1 if name.endswith("_bias") else value for name, value in saved.items()}
+    policy.write_state(changed, count)
+    return {
+        "saved": saved,
+        "names": policy.parameter_names(),
+        "served": policy.shard("bf16"),
+        "layers": policy.replay.shape.layers,
+    }
+
+
 def weights(policy: Any) -> dict[str, Tensor]:
     """The working weights of this rank (not the masters)."""
     return {name: parameter.detach().clone() for name, parameter in policy.engine.module.named_parameters()}

@@ -15,12 +15,14 @@ import pytest
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
+from transformers import DeepseekV3Config, DeepseekV3ForCausalLM
 
 from tests.integration.policy_ranks import (
     FIRST,
     Case,
     alone,
     batches,
+    biased_router,
     forced_routes,
     launch,
     packed_start,
@@ -238,6 +240,31 @@ def test_whole_tensors_are_the_ranks_shards_put_together(seen: list[Seen], forma
         whole = rank["two ranks"]["whole"][format]
         assert_same(whole, parts)
         assert all(whole[name].dtype is tensor.dtype for name, tensor in parts.items())
+
+
+def test_a_routers_bias_is_published_and_saved_in_full(tmp_path: Path) -> None:
+    """A buffer of the checkpoint: fp32 under its serving name, in the state, and put back; layers by their numbers."""
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 384, "hidden_size": 64, "intermediate_size": 128, "moe_intermediate_size": 32}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 4, "kv_lora_rank": 16, "q_lora_rank": 16}
+    heads |= {"qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 16}
+    experts = {"n_shared_experts": 1, "n_routed_experts": 8, "num_experts_per_tok": 2, "n_group": 2, "topk_group": 1}
+    layers = {"num_hidden_layers": 3, "first_k_dense_replace": 1, "max_position_embeddings": 256}
+    model = DeepseekV3ForCausalLM(DeepseekV3Config(**sizes, **heads, **experts, **layers))
+    biases = {}
+    for number, layer in enumerate(model.model.layers[1:], start=1):
+        biases[number] = 0.1 * torch.randn(8)
+        layer.mlp.gate.e_score_correction_bias.copy_(biases[number])
+    model.save_pretrained(tmp_path / "model")
+    (found,) = launch(biased_router, 1, tmp_path / "model", tmp_path / "out")
+    assert found["layers"] == (1, 2)
+    for number, bias in biases.items():
+        name = f"model.layers.{number}.mlp.router.e_score_correction_bias"
+        assert torch.equal(found["saved"][name], bias) and found["names"][name] == 0
+        served = found["served"][f"model.layers.{number}.mlp.gate.e_score_correction_bias"]
+        assert served.dtype is torch.float32 and torch.equal(served, bias + 1)
+        assert not torch.equal(served.bfloat16().float(), served)  # bf16 would not have done
+        assert f"{name}.exp_avg" not in found["saved"]
 
 
 # --- routes ------------------------------------------------------------------------------------------------------

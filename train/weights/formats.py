@@ -31,6 +31,7 @@ FORMATS = ("mxfp4", "bf16")
 _EXPERT = re.compile(r"^(?P<layer>.*\.mlp)\.experts\.(?P<weight>w[123])$")
 _RENAMES = (
     (".mlp.router.gate.", ".mlp.gate."),
+    (".mlp.router.e_score_correction_bias", ".mlp.gate.e_score_correction_bias"),
     (".mlp.shared_experts_gate.", ".mlp.shared_expert_gate."),
     (".mlp.shared_experts.", ".mlp.shared_expert."),
 )
