@@ -7,6 +7,7 @@ by name.  Every public method is a collective: call it on all ranks.  Wrapped in
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -196,7 +197,7 @@ class Policy:
         # With more data-parallel ranks than expert-parallel ones only the first holder of an expert sends it.
         owns_experts = self.rank < ep_size
         out: dict[str, Tensor] = {}
-        for name, parameter in self._published():
+        for name, parameter in self._published:
             if names is not None and name not in names:
                 continue
             with _gathered(parameter):
@@ -213,7 +214,7 @@ class Policy:
         from train.policy.optimizer_state import expert_group, whole_experts
 
         group = expert_group()
-        for name, parameter in self._published():
+        for name, parameter in self._published:
             with _gathered(parameter):
                 values = parameter.detach()
                 if not formats.is_expert(name):
@@ -233,8 +234,9 @@ class Policy:
 
     def parameter_names(self) -> dict[str, int]:
         """Trainer names, each with its number of experts over all ranks (0: no routed expert)."""
-        return {name: self.num_experts if formats.is_expert(name) else 0 for name, _ in self._published()}
+        return {name: self.num_experts if formats.is_expert(name) else 0 for name, _ in self._published}
 
+    @functools.cached_property
     def _published(self) -> list[tuple[str, Tensor]]:
         """Parameters, and the buffers that belong to a checkpoint (a router's bias), in the order of the model.
 
