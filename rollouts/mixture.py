@@ -63,6 +63,7 @@ class Mixture:
         self.seed = seed
         self._pass_on = pass_on
         self._passed: dict[str, list[tuple[int, str]]] = {}  # family -> heap of what its members wrote off
+        self._grouped: tuple[Mapping[str, Fraction], dict[str, list[str]]] = ({}, {})
         self._tiers = {domain: tuple(declared) for domain, declared in tiers.items()}
         self._tier_weights = dict(tier_weights) if tier_weights is not None else None
         self._families = dict(families or {})
@@ -313,7 +314,14 @@ class Mixture:
         return self._submit(heir, tier if tier in declared else max(declared, key=declared.__getitem__), refill=lost)
 
     def _members(self, family: str) -> list[str]:
-        return [name for name in sorted(self._quota.shares) if self._family(name) == family]
+        """The family's domains, sorted; grouped once for each set of shares, not once a draw."""
+        shares, members = self._grouped
+        if shares is not self._quota.shares:
+            shares, members = self._quota.shares, {}
+            for name in sorted(shares):
+                members.setdefault(self._family(name), []).append(name)
+            self._grouped = (shares, members)
+        return members.get(family, [])
 
     def _family(self, domain: str) -> str:
         return self._families.get(domain, domain.split("/")[0])
