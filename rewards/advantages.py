@@ -4,7 +4,7 @@ In: one reward a trajectory, None where unscored.  Out: one advantage a trajecto
 Called by the loop, with the scale that `rewards.normalise` knows for the group's domain.
 
 A group is passed as a group: nothing here reshapes a flat batch, and a trajectory counts once, into however many
-fragments it was cut for training (`per_fragment` copies its advantage to them afterwards).
+fragments it was cut for training (`train.collect` gives its advantage to each of them).
 """
 
 from __future__ import annotations
@@ -115,18 +115,18 @@ def turn_advantages(
     if not _checked(estimator, scale, clip).per_turn:
         whole = group_advantages(values, scale, clip, estimator)
         return [None if one is None else [one] * len(own) for one, own in zip(whole, turns, strict=True)]
-    columns = [
-        group_advantages(
-            [None if value is None else value + math.fsum(own[t:]) for value, own in zip(values, turns, strict=True)],
-            scale,
-            clip,
-            estimator,
-        )
-        for t in range(max(map(len, turns), default=0))
-    ]
+    columns = [group_advantages(returns, scale, clip, estimator) for returns in turn_returns(values, turns)]
     rows = [[column[i] for column in columns[: len(own)]] for i, own in enumerate(turns)]
     return [
         None if value is None else [a for a in row if a is not None] for value, row in zip(values, rows, strict=True)
+    ]
+
+
+def turn_returns(values: Sequence[float | None], turns: Sequence[Sequence[float]]) -> list[list[float | None]]:
+    """For each turn number t every trajectory's return from t on: its value and its rewards of the turns from t on."""
+    return [
+        [None if value is None else value + math.fsum(own[t:]) for value, own in zip(values, turns, strict=True)]
+        for t in range(max(map(len, turns), default=0))
     ]
 
 
@@ -136,14 +136,3 @@ def _checked(estimator: str, scale: float, clip: float) -> Estimator:
     if not (scale > 0 and clip > 0):
         raise ValueError(f"scale and clip must be above zero, got {scale} and {clip}")
     return estimators[estimator]
-
-
-def per_fragment(advantages: Sequence[float | None], num_fragments: Sequence[int]) -> list[float | None]:
-    """Copy each trajectory's advantage to the fragments that it was cut into, in order.
-
-    Raises ValueError if there is not one count a trajectory.
-    """
-    if len(advantages) != len(num_fragments):
-        raise ValueError(f"{len(advantages)} advantages for {len(num_fragments)} trajectories")
-    pairs = zip(advantages, num_fragments, strict=True)
-    return [advantage for advantage, count in pairs for _ in range(count)]

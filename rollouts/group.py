@@ -49,6 +49,8 @@ class GroupSummary:
     - `values`: one a trajectory, None where unscored; `reasons` says why.
     - `parts`: one a trajectory, the parts of its score, None where unscored; empty where nothing has parts.
     - `segments`: for each trajectory the (tokens, trained tokens) of its segments.
+    - `turn_rewards`: for each trajectory the rewards of its turns, and `turn_tokens`, parallel to `segments`, the
+      trained tokens of each; empty where no score of the group has rewards of turns.
     """
 
     ticket: int
@@ -64,6 +66,8 @@ class GroupSummary:
     newest_version: int
     seconds: float
     parts: tuple[Mapping[str, float] | None, ...] = ()
+    turn_rewards: tuple[tuple[float, ...], ...] = ()
+    turn_tokens: tuple[tuple[tuple[int, ...], ...], ...] = ()
 
     @property
     def num_sampled_tokens(self) -> int:
@@ -71,7 +75,8 @@ class GroupSummary:
 
 
 def summarise(group: Group) -> GroupSummary:
-    """The numbers of a group."""
+    """The numbers of a group.  Raises ValueError for a score with rewards for more or fewer turns than there were."""
+    has_turns = any(score.turns for score in group.scores)
     versions = [version for trajectory in group.trajectories for turn in trajectory.turns for version in turn.versions]
     return GroupSummary(
         ticket=group.ticket,
@@ -86,6 +91,8 @@ def summarise(group: Group) -> GroupSummary:
         oldest_version=min(versions, default=-1),
         newest_version=max(versions, default=-1),
         parts=_parts(group.scores),
+        turn_rewards=tuple(map(_turn_rewards, group.trajectories, group.scores)) if has_turns else (),
+        turn_tokens=tuple(tuple(_turn_tokens(trajectory)) for trajectory in group.trajectories) if has_turns else (),
         seconds=max((trajectory.seconds for trajectory in group.trajectories), default=0.0),
     )
 
@@ -94,6 +101,22 @@ def _parts(scores: Sequence[Score]) -> tuple[Mapping[str, float] | None, ...]:
     if not any(score.parts for score in scores):
         return ()
     return tuple(dict(score.parts) if score.is_scored else None for score in scores)
+
+
+def _turn_rewards(trajectory: Trajectory, score: Score) -> tuple[float, ...]:
+    """One a turn; nothing for a verdict that was not the domain's own (cut, unscored)."""
+    count = len(trajectory.turns)
+    if score.turns and len(score.turns) != count:
+        raise ValueError(f"{trajectory.task.id}: a score has rewards for {len(score.turns)} of {count} turns")
+    return score.turns or (0.0,) * count
+
+
+def _turn_tokens(trajectory: Trajectory) -> list[tuple[int, ...]]:
+    return [
+        tuple(len(turn.completion_ids) - sum(turn.forced) for turn in segment)
+        for segment in trajectory.segments
+        if segment
+    ]
 
 
 def _segment_sizes(trajectory: Trajectory) -> list[tuple[int, int]]:

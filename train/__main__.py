@@ -247,9 +247,13 @@ def check_before_start(composed: Composed) -> None:
     algorithm = config.algorithm
     usable = [name for name, spec in LOSSES.items() if not spec.needs_reference]
     _check_one_of(f"algorithm.loss={algorithm.loss!r}", algorithm.loss, usable)
-    # The trainer takes one advantage a segment so far (`train.policy.workers.Item`).
-    usable_estimators = [name for name, estimator in estimators.items() if not estimator.per_turn]
-    _check_one_of(f"algorithm.estimator={algorithm.estimator!r}", algorithm.estimator, usable_estimators)
+    _check_one_of(f"algorithm.estimator={algorithm.estimator!r}", algorithm.estimator, list(estimators))
+    in_parts = sorted(name for name, domain in composed.domains.items() if domain.parts)
+    if estimators[algorithm.estimator].per_turn and in_parts and algorithm.scale == "domain":
+        raise ValueError(
+            f"algorithm.estimator={algorithm.estimator} gives each turn an advantage, and the reward of {in_parts[0]} "
+            "is made of parts, which are normalised for whole trajectories; take another estimator, or the domain out"
+        )
     loss_options(config.algorithm)
     make_retired(composed)
     if config.mode == "train_only" and not list(Path(config.trajectories).glob("step-*.parquet")):

@@ -13,7 +13,14 @@ from dataclasses import dataclass, replace
 from envs.domain import Domain, split_of
 from envs.types import Task
 from rewards import shares
-from rewards.advantages import group_advantages, group_std, has_signal, per_fragment
+from rewards.advantages import (
+    estimators,
+    group_advantages,
+    group_std,
+    has_signal,
+    turn_advantages,
+    turn_returns,
+)
 from rewards.normalise import DomainStatistics
 from rewards.parts import PartStatistics
 from rollouts.adaptive import AdaptiveWeights
@@ -164,15 +171,23 @@ class Collector:
         if sum(value is not None for value in values) < 2:
             return Outcome.UNSCORED
         domain = result.summary.domain
+        declared = self._domains[domain].score_range
         if self._in_parts(result):
             differs = self._part_statistics.has_signal(domain, result.summary.parts)
+        elif self._by_turn(result):
+            columns = turn_returns(values, result.summary.turn_rewards)
+            differs = any(has_signal(returns, declared) for returns in columns)
         else:
-            differs = has_signal(values, self._domains[domain].score_range)
+            differs = has_signal(values, declared)
         return Outcome.ACCEPTED if differs else Outcome.FILTERED
 
     def _in_parts(self, result: GroupResult) -> bool:
         """Whether its domain's rewards are normalised part by part."""
         return self._algorithm.scale == "domain" and result.summary.domain in self._part_statistics
+
+    def _by_turn(self, result: GroupResult) -> bool:
+        """Whether its turns get advantages of their own; without rewards of turns they would all be alike."""
+        return estimators[self._algorithm.estimator].per_turn and bool(result.summary.turn_rewards)
 
     def _parts(self, accepted: Sequence[GroupResult], quota: Mapping[str, float]) -> list[list[Item]]:
         """Whole groups dealt out to the updates of this batch; none is empty."""
@@ -199,16 +214,20 @@ class Collector:
             return self._statistics.scale(domain)
         return group_std(values) if self._algorithm.scale == "group" else 1.0
 
-    def _advantages(self, result: GroupResult) -> list[float | None]:
-        """One a trajectory."""
+    def _advantages(self, result: GroupResult) -> list[float | tuple[float, ...] | None]:
+        """One a trajectory, or one for each of its turns."""
         summary, clip, estimator = result.summary, self._algorithm.advantage_clip, self._algorithm.estimator
         if self._in_parts(result):
-            return self._part_statistics.advantages(summary.domain, summary.parts, clip, estimator)
-        return group_advantages(summary.values, self._scale(summary.domain, summary.values), clip, estimator)
+            return [*self._part_statistics.advantages(summary.domain, summary.parts, clip, estimator)]
+        scale = self._scale(summary.domain, summary.values)
+        if not self._by_turn(result):
+            return [*group_advantages(summary.values, scale, clip, estimator)]
+        rows = turn_advantages(summary.values, summary.turn_rewards, scale, clip, estimator)
+        return [None if row is None else tuple(row) for row in rows]
 
     def _items(self, accepted: Sequence[GroupResult], numbers: Iterable[int], quota: Mapping[str, float]) -> list[Item]:
         """One item a trained segment of these groups, advantages per trajectory and weights per token."""
-        found: list[tuple[int, int, int, float]] = []
+        found: list[tuple[int, int, int, float | tuple[float, ...]]] = []
         domains: list[str] = []
         counts: list[int] = []
         for reference in numbers:
@@ -216,10 +235,8 @@ class Collector:
             summary = result.summary
             advantages = self._advantages(result)
             trained = [[size for size in segments if size[1]] for segments in summary.segments]
-            spread = iter(per_fragment(advantages, [len(segments) for segments in trained]))
-            for trajectory, segments in enumerate(trained):
+            for trajectory, (segments, advantage) in enumerate(zip(trained, advantages, strict=True)):
                 for segment, (_, num_trained) in enumerate(segments):
-                    advantage = next(spread)
                     if advantage is not None:
                         found.append((reference, trajectory, segment, advantage))
                         domains.append(summary.domain)
@@ -298,9 +315,21 @@ def _sums(parts: Iterable[Iterable[Item]], groups: Sequence[GroupResult]) -> dic
     """Each domain's Σ |advantage| · weight over loss tokens."""
     sums: dict[str, float] = defaultdict(float)
     for item in (item for items in parts for item in items):
-        num_trained = _trained_segments(groups[item.group], item.trajectory)[item.segment][1]
-        sums[_domain(item, groups)] += abs(item.advantage) * item.weight * num_trained
+        sums[_domain(item, groups)] += _magnitude(item, groups[item.group]) * item.weight
     return dict(sums)
+
+
+def _magnitude(item: Item, result: GroupResult) -> float:
+    """Σ |advantage| over the trained tokens of an item's segment."""
+    if not isinstance(item.advantage, tuple):
+        return abs(item.advantage) * _trained_segments(result, item.trajectory)[item.segment][1]
+    turns = result.summary.turn_tokens[item.trajectory]
+    trained = [number for number, own in enumerate(turns) if sum(own)]
+    number = trained[item.segment]
+    first = sum(map(len, turns[:number]))
+    return sum(
+        abs(advantage) * tokens for advantage, tokens in zip(item.advantage[first:], turns[number], strict=False)
+    )
 
 
 def _parts_of_one(sums: Mapping[str, float]) -> dict[str, float]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewards.advantages import estimators, group_advantages, has_signal, per_fragment, turn_advantages
+from rewards.advantages import estimators, group_advantages, has_signal, turn_advantages
 
 UNIT = (0.0, 1.0)
 rewards = st.lists(st.one_of(st.none(), st.floats(-100, 100, allow_subnormal=False)), min_size=1, max_size=12)
@@ -66,15 +66,6 @@ def test_unscored_is_not_a_reward() -> None:
     assert not has_signal(values, (-1, 1))
     assert group_advantages(values, scale=1.0) == [None, 0.0, 0.0, None]
     assert group_advantages([1.0, None, 0.0], scale=0.5) == [1.0, None, -1.0]
-
-
-def test_a_trajectory_counts_once_however_many_fragments() -> None:
-    """F27: mean 0.5, not 0.75."""
-    advantages = group_advantages([1.0, 0.0], scale=1.0)
-    assert advantages == [0.5, -0.5]
-    assert per_fragment(advantages, [3, 1]) == [0.5, 0.5, 0.5, -0.5]
-    with pytest.raises(ValueError, match="2 advantages for 1"):
-        per_fragment(advantages, [3])
 
 
 def test_clip_and_leave_one_out_values() -> None:

@@ -89,7 +89,6 @@ MISTAKES: dict[str, tuple[str, ...]] = {
     "+mix.levels.brutal=1": ("no such level", "easy, medium, hard"),
     "mix.balance_bound=2 mix.update_every=1 mix.balance=tokens": ("algorithm.normalisation=token",),
     "stage=toy ~stage.rl mix=adaptive mix.update_every=5": ("nothing could move the mix",),
-    "algorithm.estimator=turn_level": ("group_mean, leave_one_out",),
 }
 
 

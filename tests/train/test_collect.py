@@ -17,7 +17,7 @@ from rewards.score import scored, unscored
 from rollouts.group import Group, GroupSummary, summarise
 from rollouts.mixture import Outcome
 from rollouts.objects import GroupResult
-from train.collect import Collector, StepBatch
+from train.collect import Collector, StepBatch, _sums
 from train.compose import compose_run
 from train.policy.workers import Item
 
@@ -109,6 +109,67 @@ def test_parts_of_a_reward_are_normalised_before_they_are_added() -> None:
     (part,) = collector.batch([differ], [], 4096, 1).parts
     assert {item.trajectory: item.advantage for item in items(part)} == {0: 0.5, 1: -0.5}
     assert statistics.state_dict()["sum"]["moments"]["math/add"]["num_groups"] == 1
+
+
+UNSCALED = ("algorithm.scale=none", "algorithm.scale_floor=0", "algorithm.scale_warm_groups=0")
+
+
+def test_a_trajectory_counts_once_however_many_fragments() -> None:
+    """F27: the baseline of rewards 1 and 0 is 0.5, not 0.75, although the first has three segments."""
+    made = group(0, "math/add", [1.0, 0.0])
+    cut = GroupResult(replace(made.summary, segments=(((8, 3), (9, 0), (9, 4), (7, 2)), ((15, 10),))))
+    (part,) = batch([cut], *UNSCALED).parts
+    found = sorted((item.trajectory, item.segment, item.advantage) for item in items(part))
+    assert found == [(0, 0, 0.5), (0, 1, 0.5), (0, 2, 0.5), (1, 0, -0.5)]
+
+
+def by_turns(values: Sequence[float], rewards: Sequence[Sequence[float]]) -> GroupResult:
+    """Two segments of two and one turns for the first trajectory, one segment for the others."""
+    made = group(0, "math/add", values)
+    tokens = (((2, 3), (4,)), *(((5,) * len(own),) for own in rewards[1:]))
+    sizes = tuple(tuple((sum(own) + 5, sum(own)) for own in segments) for segments in tokens)
+    turns = tuple(tuple(own) for own in rewards)
+    return GroupResult(replace(made.summary, segments=sizes, turn_rewards=turns, turn_tokens=tokens))
+
+
+def bare_collector(*options: str) -> Collector:
+    composed = compose_run(["experiment=toy", *options])
+    nothing = cast(Any, None)
+    return Collector(nothing, nothing, DomainStatistics(RANGES), composed.domains, composed.config)
+
+
+def test_turns_have_advantages_of_their_own() -> None:
+    """Returns at turn 0: 1.5 and 1, at turn 1: 1 and 1, at turn 2: 1 and 1 (that of the ended one is its value)."""
+    made = by_turns([1.0, 1.0], [[0.5, 0.0, 0.0], [0.0]])
+    turn_level = ("algorithm.estimator=turn_level", *UNSCALED)
+    (rows,) = batch([made], *turn_level, num_ranks=1).parts[0]
+    found = {(item.trajectory, item.segment): item.advantage for row in rows for item in row}
+    assert found == {(0, 0): (0.25, 0.0, 0.0), (0, 1): (0.25, 0.0, 0.0), (1, 0): (-0.25,)}
+    # The sums see the turns of each segment: 2 tokens of 0.25 in the first, none in the second, 5 in the other.
+    expected = (0.25 * 2 + 0.25 * 5) * rows[0][0].weight
+    assert _sums(rows, [made]) == {"math/add": pytest.approx(expected)}
+    same = by_turns([1.0, 1.0], [[0.0, 0.0, 0.0], [0.0]])
+    assert bare_collector(*turn_level).judge([made, same]) == ([made], [(same, Outcome.FILTERED)])
+    # Another estimator sees the values only, and they are equal.
+    assert bare_collector().judge([made]) == ([], [(made, Outcome.FILTERED)])
+
+
+def trajectory_of(*segments: list[SimpleNamespace]) -> Any:
+    turns = [turn for segment in segments for turn in segment]
+    return SimpleNamespace(task=TASK, turns=turns, segments=segments, status="done", seconds=0.0)
+
+
+def test_summaries_carry_the_rewards_of_turns() -> None:
+    first, second = (
+        SimpleNamespace(completion_ids=[1] * size, forced=[False] * size, prompt_ids=[1], versions=[0])
+        for size in (2, 3)
+    )
+    two, one = trajectory_of([first], [], [second]), trajectory_of([first])
+    made = summarise(Group(0, cast(Any, TASK), "low", [two, one], [scored(1.0, turns=(0.5, 0.25)), scored(0.0)]))
+    assert made.turn_rewards == ((0.5, 0.25), (0.0,)) and made.turn_tokens == (((2,), (3,)), ((2,),))
+    with pytest.raises(ValueError, match="math/add/train/0: a score has rewards for 1 of 2 turns"):
+        summarise(Group(0, cast(Any, TASK), "low", [two], [scored(1.0, turns=(0.5,))]))
+    assert summarise(Group(0, cast(Any, TASK), "low", [one], [scored(1.0)])).turn_rewards == ()
 
 
 def test_summaries_carry_parts_where_there_are_any() -> None:

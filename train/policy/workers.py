@@ -31,13 +31,16 @@ class TrainerFailure(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One sample of a row: its number in the batch, where its tokens lie, its advantage, the weight of one token."""
+    """One sample of a row: its number in the batch, where its tokens lie, its advantage, the weight of one token.
+
+    `advantage`: one for the whole trajectory, or one for each of its turns.
+    """
 
     number: int
     group: int
     trajectory: int
     segment: int
-    advantage: float
+    advantage: float | tuple[float, ...]
     weight: float
 
 
