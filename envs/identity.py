@@ -7,6 +7,7 @@ share both, however they are named, and count as one.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 from collections.abc import Callable, Iterator
@@ -28,12 +29,23 @@ def code_id(*parts: Callable[..., Any] | str) -> str:
         if isinstance(part, str):
             digest.update(f"text {part}\0".encode())
             continue
-        for function in _reachable(part):
-            source = inspect.getsource(function)
+        for source in _sources(part):
             if source not in seen:
                 seen.add(source)
                 digest.update(f"code {source}\0".encode())
     return digest.hexdigest()[:LENGTH]
+
+
+@functools.lru_cache(maxsize=1024)
+def _sources(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Many domains share a judge: its code is read once."""
+    return tuple(_source(reached.__code__) for reached in _reachable(function))
+
+
+@functools.cache
+def _source(code: CodeType) -> str:
+    """Functions that were made by one line of code (closures) share it."""
+    return inspect.getsource(code)
 
 
 def _reachable(start: Callable[..., Any]) -> Iterator[FunctionType]:

@@ -191,37 +191,12 @@ def check_replay(device: str) -> str:
     """A router told which experts to use gives the CPU's weights and gradient, and uses no other."""
     if not importlib.util.find_spec("deepspeed"):
         raise Skip("DeepSpeed is not installed")
-    os.environ.setdefault("DS_ACCELERATOR", "cpu" if device == "cpu" else "cuda")
-    from deepspeed.moe.ep_router import TokenChoiceTopKRouter
+    from train.policy.selfcheck import replay_on
 
-    from train.policy.routes import RouteReplay
-
-    results = []
-    generator = torch.Generator().manual_seed(0)
-    x, routes = torch.randn(64, 32, generator=generator), torch.rand(64, 1, 8, generator=generator).argsort(-1)[..., :2]
-    for place in ("cpu", device):
-        torch.manual_seed(0)
-        router = TokenChoiceTopKRouter(32, 8, None, None, 2, "softmax", True, 1.0, False).to(place)
-        replay = RouteReplay(torch.nn.ModuleDict({"model": _Nested(router)}))
-        with replay.of(routes.to(torch.int16), torch.arange(63)):
-            weights, chosen, counts = router(x.to(place))
-            seen = replay.observed()
-        assert torch.equal(chosen.cpu(), routes[:, 0]), "other experts were used than those that were given"
-        assert torch.equal(seen.used.cpu()[:, 0], routes[:63, 0]) and int(counts.sum()) == 128
-        weights[:, 0].sum().backward()
-        assert router.gate.weight.grad is not None
-        results.append((weights.detach().cpu(), router.gate.weight.grad.cpu()))
+    results = [replay_on(place) for place in ("cpu", device)]
     gap = max(float((one - other).abs().max()) for one, other in zip(*results, strict=True))
     assert gap < TOLERANCE, f"weights or gradient are off by {gap:.2g} from the CPU's"
     return f"64 tokens, weights and gradient within {gap:.1g} of the CPU's"
-
-
-class _Nested(torch.nn.Module):
-    """`layers.0.router`, as AutoEP names it."""
-
-    def __init__(self, router: torch.nn.Module):
-        super().__init__()
-        self.layers = torch.nn.ModuleList([torch.nn.ModuleDict({"router": router})])
 
 
 def check_toy(device: str) -> str:

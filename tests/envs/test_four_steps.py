@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from envs.identity import code_id
+from envs.questions import exact_score
+
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
 BLOCKS = re.findall(r"<!-- four-steps: (\S+) -->\n```\w*\n(.*?)```", README, re.DOTALL)
 
@@ -17,7 +20,7 @@ def test_the_four_steps_of_the_readme(tmp_path: Path) -> None:
     (tmp_path / kinds[0]).parent.mkdir()
     (tmp_path / kinds[0]).write_text(BLOCKS[0][1])
     listed, shown, checked, mixed = (_run(command, tmp_path) for _, command in BLOCKS[1:])
-    assert "mine/larger@1" in listed and "exact-text@1" in listed and "1 domains" in listed
+    assert "mine/larger" in listed and code_id(exact_score) in listed and "1 domains" in listed
     assert re.search(r"larger of \d+ and \d+", shown) and "score      1\n" in shown
     assert "mine/larger" in checked and "1 domains checked, 0 with problems" in checked
     row = next(line.split() for line in mixed.splitlines() if line.startswith("mine/larger"))
