@@ -162,11 +162,13 @@ class Domain:
 class Family:
     """Domains that share a module.  `domains()` is cheap: it may not generate a task.
 
-    `excluded` maps a name that one would expect here to the reason why it is not offered.
+    `excluded` maps a name that one would expect here to the reason why it is not offered.  `about` is what its page in
+    docs/domains.md begins with: a few sentences for somebody who chooses domains.
     """
 
     name: str
     domains: Callable[[], Iterable[Domain]]
+    about: str = ""
     excluded: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -66,6 +66,13 @@ def final_answer(trajectory: Trajectory) -> str | None:
     return trajectory.final_text.strip() if trajectory.status is Status.DONE else None
 
 
+def extract_answer(text: str) -> str:
+    """The inside of the last `<answer>…</answer>`, or else the whole text; stripped.  Linear in the text's length."""
+    end = text.rfind("</answer>")
+    start = text.rfind("<answer>", 0, max(end, 0))
+    return (text[start + len("<answer>") : end] if start >= 0 else text).strip()
+
+
 def exact_score(task: Task, trajectory: Trajectory) -> Score:
     """1.0 where the final text is the reference, else 0.0; unscored where the infrastructure failed."""
     if trajectory.status is Status.FAILED:

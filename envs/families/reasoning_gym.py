@@ -30,7 +30,7 @@ from envs import sandbox
 from envs.domain import Domain, Draft, Family
 from envs.families import rush_hour
 from envs.families.reasoning_gym_levels import LEVELS, ONE_LEVEL
-from envs.families.reasoning_gym_rules import COMPARISONS, extract_answer, is_expression, is_survo
+from envs.families.reasoning_gym_rules import COMPARISONS, is_expression, is_survo
 from envs.families.reasoning_gym_tables import (
     ALLOWED,
     DATASETS,
@@ -45,7 +45,7 @@ from envs.families.reasoning_gym_tables import (
     TASK_LIMITS,
 )
 from envs.identity import code_id
-from envs.questions import final_answer
+from envs.questions import extract_answer, final_answer
 from envs.sandbox import SandboxDown, SandboxError, SandboxFailed, SandboxTimeout
 from envs.types import Message, Status, Task, Trajectory
 from rewards.score import Score, scored, unscored

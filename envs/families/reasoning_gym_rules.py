@@ -14,13 +14,6 @@ from decimal import Decimal
 from fractions import Fraction
 
 
-def extract_answer(text: str) -> str:
-    """The inside of the last `<answer>…</answer>`, or else the whole text; stripped.  Linear in the text's length."""
-    end = text.rfind("</answer>")
-    start = text.rfind("<answer>", 0, max(end, 0))
-    return (text[start + len("<answer>") : end] if start >= 0 else text).strip()
-
-
 def _normal_text(text: str) -> list[str]:
     return [" ".join(line.split()) for line in text.strip().splitlines()]
 

@@ -22,8 +22,9 @@ from envs.elsewhere import digest, digests_elsewhere
 from envs.families import all_domains
 from envs.families.reasoning_gym import INSIDE, SCORER_FAILURES, Source, levels, make
 from envs.families.reasoning_gym_levels import LEVELS, ONE_LEVEL
-from envs.families.reasoning_gym_rules import COMPARISONS, extract_answer, is_survo
+from envs.families.reasoning_gym_rules import COMPARISONS, is_survo
 from envs.families.reasoning_gym_tables import ALLOWED, DATASETS, EXCLUDED, MADE_INSIDE, RESCORED, SCORER_LIMITS
+from envs.questions import extract_answer
 from envs.sandbox import SandboxDown, SandboxFailed, SandboxTimeout
 from envs.types import Status, Trajectory
 
