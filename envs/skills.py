@@ -1,7 +1,8 @@
 """Skills: kinds of question at three levels, and what the answer to one is worth.
 
 In: a function that writes a question from a random stream, a judge, and the settings of each level.  Out: a `Domain`
-for each level: `family/name-easy`, `family/name` (medium), `family/name-hard`.  Called by families of single-turn tasks.
+for each level: `family/name-easy`, `family/name` (medium), `family/name-hard`.  Called by families of single-turn
+tasks.
 
 A skill is what makes a domain another one: its `ask` and its `judge` are code of their own (`envs.identity`), and its
 levels share both.

@@ -109,9 +109,20 @@ def _mix(config: Config, stage: StageConfig, name: str, domains: dict[str, Domai
     groups = stage.samples_per_step if stage.kind == "sft" else config.algorithm.groups_per_step
     sizes = {domain.name: domain.num_distinct for domain in domains.values()}
     split = Split(config.mix.levels, config.mix.size_temperature, sizes, max(config.mix.size_largest, 1))
-    mix = resolve(families, [*rules, *more], groups_per_step=groups, seed=config.seed, split=split)
+    rules = [*rules, *more]
+    mix = resolve(families, rules, groups_per_step=groups, seed=config.seed, split=split)
+    if config.mix.fit_tasks:
+        too_much = _misfits(config, [domains[name] for name in mix.weights])
+        rules += [Rule("domain", name, 0, f"mix.fit_tasks: {why}", removes=True) for name, why in too_much.items()]
+        mix = resolve(families, rules, groups_per_step=groups, seed=config.seed, split=split)
     _check_sandbox([domains[domain] for domain, weight in mix.weights.items() if weight])
     return mix
+
+
+def _misfits(config: Config, domains: Sequence[Domain]) -> dict[str, str]:
+    from train.fit import misfits  # it loads a tokenizer
+
+    return misfits(config, domains)
 
 
 def _check_sandbox(drawn: Sequence[Domain]) -> None:

@@ -83,6 +83,8 @@ class MixConfig:
     - `update_every`: steps between changes of weights.
     - `retire_after`: a task of a domain with a finite number of them is not asked again once so many of its groups in a
       row were solved by every trajectory; 0 is off.
+    - `fit_tasks`: so many tasks of each domain are looked at before a run, and domains whose characters, prompts or
+      gold answers are beyond the policy's vocabulary, context or budgets are left out, with the reason; 0 is off.
     """
 
     families: dict[str, float] = field(default_factory=dict)
@@ -97,6 +99,7 @@ class MixConfig:
     balance_bound: float
     update_every: int
     retire_after: int
+    fit_tasks: int
     adaptive: AdaptiveConfig
     curriculum: CurriculumConfig
     show: bool
@@ -111,7 +114,7 @@ class MixConfig:
             unread("mix.size_temperature=0", "mix", self, "size_largest")
         if not 0 <= self.refill_share <= MAX_REFILL_SHARE:
             raise ValueError(f"mix.refill_share={self.refill_share} must be between 0 and {MAX_REFILL_SHARE}")
-        not_negative("mix.", self, "retire_after")
+        not_negative("mix.", self, "retire_after", "fit_tasks")
         self._check_moving()
 
     def _check_moving(self) -> None:
