@@ -56,6 +56,7 @@ SKILLS = (
         "stateful_class",
         structures.ask_stateful_class,
         three({"methods": 2, "calls": 10}, {"methods": 4, "calls": 20}, {"methods": 7, "calls": 40}),
+        review.judge_class,
     ),
     _written("robot", algorithms.ask_robot, three({"commands": 2}, {"commands": 4}, {"commands": 5})),
     _written(

@@ -62,7 +62,8 @@ def ask_record_report(rng: random.Random, *, filters: int, aggregates: int, test
     summary = f"[{', '.join(code for _, code in chosen)}]"
     if shape == "dictionary":
         lines.append(f"    return {{k: {summary} for k, g in groups.items()}}")
-        result = f"Return a dictionary from each '{key}' that is left to the list [{', '.join(w for w, _ in chosen)}] of its group."
+        parts = ", ".join(words for words, _ in chosen)
+        result = f"Return a dictionary from each '{key}' that is left to the list [{parts}] of its group."
     else:
         lines.append(f"    rows = [[k, *{summary}] for k, g in groups.items()]")
         lines.append("    return sorted(rows, key=lambda row: (-row[1], row[0]))")

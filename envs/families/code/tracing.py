@@ -165,8 +165,8 @@ def ask_aliasing(rng: random.Random, *, steps: int) -> Question:
 
 ERRORS = ("ValueError", "KeyError", "IndexError", "TypeError", "ZeroDivisionError")
 RAISERS = {
-    "ValueError": "int('{w}')", "KeyError": "{{'{w}': 1}}['z']", "IndexError": "[1, 2][{n}]", "TypeError": "'{w}' + {n}",
-    "ZeroDivisionError": "{n} // 0",
+    "ValueError": "int('{w}')", "KeyError": "{{'{w}': 1}}['z']", "IndexError": "[1, 2][{n}]",
+    "TypeError": "'{w}' + {n}", "ZeroDivisionError": "{n} // 0",
 }  # fmt: skip
 
 
