@@ -6,17 +6,21 @@ in the sandbox only, and its verdict is made outside of it (`envs.grading`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from envs.domain import Domain, Family
 from envs.families.code import algorithms, lists, machines, patterns, performance, records, review, structures, tracing
 from envs.families.code.common import PROGRAMS, passes, three
-from envs.skills import Judge, Skill, skill_domains
+from envs.sandbox import Programs
+from envs.skills import Ask, Judge, Skill, skill_domains
 
-E, M, H = "easy", "medium", "hard"
 
-
-def _written(name: str, ask: object, levels: dict, judge: Judge = passes, programs: object = PROGRAMS) -> Skill:  # type: ignore[type-arg]
+def _written(
+    name: str, ask: Ask, levels: Mapping[str, Mapping[str, Any]], judge: Judge = passes, programs: Programs = PROGRAMS
+) -> Skill:
     """A skill whose answer is a program in a fenced block."""
-    return Skill(name=name, ask=ask, levels=levels, judge=judge, tagged=False, programs=programs)  # type: ignore[arg-type]
+    return Skill(name=name, ask=ask, levels=levels, judge=judge, tagged=False, programs=programs)
 
 
 SKILLS = (

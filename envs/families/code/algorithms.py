@@ -52,7 +52,7 @@ def ask_robot(rng: random.Random, *, commands: int, tests: int = 12) -> Question
     edge, result = rng.choice(sorted(EDGES)), rng.choice(sorted(RETURNS))
     rules = [f"{letter}: {COMMANDS[letter][0]}" for letter in letters]
     facing, step = rng.choice([("up (y grows)", "0, 1"), ("right (x grows)", "1, 0"), ("left (x shrinks)", "-1, 0")])
-    branches = []
+    branches: list[str] = []
     for letter in letters:
         branches += [f"        {'el' if branches else ''}if c == {letter!r}:", f"            {COMMANDS[letter][1]}"]
     move = EDGES[edge][1].format(**fill)

@@ -74,7 +74,7 @@ def plain(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
-def results(source: str, name: str, arguments: Sequence[Sequence[Any]]) -> list[tuple[list[Any], Any]]:
+def results(source: str, name: str, arguments: Sequence[Any]) -> list[tuple[list[Any], Any]]:
     """Cases: each of the arguments with what our own source gives for it."""
     function = own_function(source, name)
     return [(plain(list(each)), plain(function(*plain(list(each))))) for each in arguments]
@@ -86,7 +86,7 @@ def function_question(
     name: str,
     signature: str,
     source: str,
-    arguments: Sequence[Sequence[Any]],
+    arguments: Sequence[Any],
     shown: int = 2,
     ending: str = PYTHON_ANSWER,
 ) -> Question:

@@ -314,4 +314,4 @@ def _same_token(found: str, right: str) -> bool:
     if "." not in right and "e" not in right.casefold():
         # Where ours is a whole number, a real one counts only as far as it is one up to rounding.
         return abs(Fraction(found) - Fraction(right)) <= Fraction(1, 10**6)
-    return abs(Fraction(found) - Fraction(right)) <= Fraction(1, 10**6) * max(1, abs(Fraction(right)))
+    return abs(Fraction(found) - Fraction(right)) <= Fraction(1, 10**6) * max(Fraction(1), abs(Fraction(right)))

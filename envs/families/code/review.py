@@ -352,7 +352,7 @@ def ask_same_functions(rng: random.Random, *, options: int) -> Question:
     pool = [(body, True) for body in rest[: rng.randint(1, min(3, options - 1))]]
     pool += [(body, False) for body in rng.sample(other, min(len(other), options - len(pool)))]
     rng.shuffle(pool)
-    number, name = rng.randint(2, 7), rng.choice("f g h check measure".split())
+    number, name = rng.randint(3, 7), rng.choice("f g h check measure".split())
 
     def written(body: str, label: str) -> str:
         lines = "\n".join("    " + line for line in body.format(a=number).split("\n"))

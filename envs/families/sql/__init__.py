@@ -6,11 +6,13 @@ the sandbox only, on hidden databases that the prompt does not show (`envs.famil
 
 from __future__ import annotations
 
+from typing import Any
+
 from envs.domain import Domain, Family
 from envs.families.sql import schemas, tasks
 from envs.skills import Ask, Judge, Skill, skill_domains
 
-LEVELS = {"easy": {"levels": (0,)}, "medium": {"levels": (0, 1)}, "hard": {"levels": (1, 2)}}
+LEVELS: dict[str, dict[str, Any]] = {"easy": {"levels": (0,)}, "medium": {"levels": (0, 1)}, "hard": {"levels": (1, 2)}}
 
 
 def _statement(name: str, ask: Ask, judge: Judge = tasks.judge_query) -> Skill:

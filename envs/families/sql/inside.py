@@ -161,7 +161,9 @@ def judge_schema(table: str, columns: Sequence[str], statement: str, trials: Seq
 _INSERT = re.compile(r"\s*INSERT\s", re.IGNORECASE)
 
 
-def judge_difference(world_name: str, first: str, second: str, statements: Sequence[str], most: int) -> float:
+def judge_difference(
+    world_name: str, first: str, second: str, statements: Sequence[str], most: int, low: int, num_ids: int
+) -> float:
     """Whether rows that a model inserts into empty tables make two of our queries differ."""
     world: World = WORLDS[world_name]
     connection = sqlite3.connect(":memory:", isolation_level=None)
@@ -174,7 +176,8 @@ def judge_difference(world_name: str, first: str, second: str, statements: Seque
                 return 0.0
             rows_of(connection, statement)
         connection.set_authorizer(None)
-        if sum(len(_table(connection, table)) for table in (world.parents, world.children)) > most:
+        ids = [row[0] for table in (world.parents, world.children) for row in _table(connection, table)]
+        if len(ids) > most or any(not isinstance(each, int) or not low <= each < low + num_ids for each in ids):
             return 0.0
         return float(not same_rows(rows_of(connection, first), rows_of(connection, second), False))
     except FAILURES:

@@ -1,8 +1,8 @@
 """What is asked of a database: questions with the query that answers each, by skill.
 
 A line is (level from 0 to 2, question, query, whether the order of rows is asked for).  Words in braces are those of
-the world (`envs.families.sql.worlds`) and of `envs.families.sql.tasks`: {v} < {w} numbers, {n} a small number, {p} a place,
-{k} and {k2} kinds, {date} a date.  No question asks for rounding, and each that asks for an order asks for a total one.
+the world (`envs.families.sql.worlds`) and of `envs.families.sql.tasks`: {v} < {w} numbers, {n} a small one, {p} a
+place, {k} and {k2} kinds, {date} a date.  No question asks for rounding, and each that asks for an order asks for a total one.
 Called by `envs.families.sql.tasks`.
 """
 

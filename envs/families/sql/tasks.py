@@ -20,7 +20,7 @@ from envs.families.sql import queries as q
 from envs.families.sql import queries_more as more
 from envs.families.sql.inside import rows_of, same_rows
 from envs.families.sql.queries import Line
-from envs.families.sql.worlds import WORLDS, Row, World, database, hidden_databases, instance, shown
+from envs.families.sql.worlds import WORLDS, Instance, Row, World, database, hidden_databases, instance, shown
 from envs.sandbox import Limits
 from envs.skills import Question
 from envs.types import Task
@@ -198,10 +198,10 @@ def ask_predict_result(rng: random.Random, *, levels: Levels) -> Question:
         _, _, query, ordered = rng.choice(lines)
         query = query.format(**fill_of(rng, world))
         rows = rows_of(database(world, instance(world, seed, "shown")), query)
-        whole = all(not isinstance(v, float) or v == int(v) for row in rows for v in row)
+        whole = all(float(v).is_integer() for row in rows for v in row if not isinstance(v, str | None))
         if 2 <= len(rows) <= 9 and whole and any(v is not None for row in rows for v in row):
             break
-    result = json.dumps([[int(v) if isinstance(v, float) else v for v in row] for row in rows])
+    result = json.dumps([[v if isinstance(v, str | None) else int(v) for v in row] for row in rows])
     order = "in the order that the query gives" if ordered else "in any order"
     text = (
         f"{shown(world, seed)}\n\nWhat does this SQLite query return?\n\n{query}\n\nAnswer with a JSON list of "
@@ -291,18 +291,35 @@ def ask_repair_query(rng: random.Random, *, levels: Levels) -> Question:
     return Question(text, fenced(query), {"world": world.parents, "seed": seed, "query": query, "ordered": ordered})
 
 
-MOST_INSERTED = 12
+IDS = 100  # that the rows of a task may have
 
 
-def _inserts(world: World, rows: dict[str, Sequence[Row]]) -> list[str]:
+def _moved(rows: Instance, by: int) -> Instance:
+    """The same rows with larger ids."""
+    parents = tuple(
+        (int(row[0] or 0) + by, *row[1:5], None if row[5] is None else int(row[5]) + by) for row in rows.parents
+    )
+    children = tuple(
+        (int(row[0] or 0) + by, None if row[1] is None else int(row[1]) + by, *row[2:]) for row in rows.children
+    )
+    return Instance(parents, children)
+
+
+def _inserts(rows: Sequence[tuple[str, Row]]) -> list[str]:
     def literal(value: int | str | None) -> str:
         return "NULL" if value is None else f"'{value}'" if isinstance(value, str) else str(value)
 
-    return [
-        f"INSERT INTO {table} VALUES " + ", ".join("(" + ", ".join(map(literal, row)) + ")" for row in lines)
-        for table, lines in rows.items()
-        if lines
-    ]
+    return [f"INSERT INTO {table} VALUES ({', '.join(map(literal, row))})" for table, row in rows]
+
+
+def _are_apart(world: World, rows: Sequence[tuple[str, Row]], first: str, second: str) -> bool:
+    connection = database(world, Instance((), ()))
+    for statement in _inserts(rows):
+        connection.execute(statement)
+    try:
+        return not same_rows(rows_of(connection, first), rows_of(connection, second), False)
+    except (sqlite3.Error, ValueError):
+        return False
 
 
 def ask_tell_apart(rng: random.Random, *, levels: Levels) -> Question:
@@ -312,42 +329,41 @@ def ask_tell_apart(rng: random.Random, *, levels: Levels) -> Question:
         other = _broken(rng, world, seed, query, False, right)
         if other is None:
             continue
-        rows = instance(world, rng.randrange(10**9), "usual")
-        small: dict[str, Sequence[Row]] = {
-            world.parents: rows.parents[:5],
-            world.children: rows.children[: MOST_INSERTED - 5],
-        }
-        statements = _inserts(world, small)
-        connection = sqlite3.connect(":memory:", isolation_level=None)
-        for statement in [*world.schema, *statements]:
-            connection.execute(statement)
-        try:
-            if not same_rows(rows_of(connection, query), rows_of(connection, other), False):
-                break
-        except (sqlite3.Error, ValueError):
-            continue
+        low = rng.randrange(100, 900)
+        rows = _moved(instance(world, rng.randrange(10**9), "usual"), low)
+        picked = [(world.parents, row) for row in rows.parents[:5]]
+        picked += [(world.children, row) for row in rows.children[:7]]
+        if _are_apart(world, picked, query, other):
+            break
+    # As few rows as can be: a model has to see where the two differ, not to fill in many rows.
+    for row in rng.sample(picked, len(picked)):
+        fewer = [each for each in picked if each != row]
+        if fewer and _are_apart(world, fewer, query, other):
+            picked = fewer
+    most = len(picked) + 1
     create = "\n".join(world.schema)
     text = (
         f"The tables of this database are empty:\n\n{create}\n\nTwo queries:\n\n1. {query}\n\n2. {other}\n\n"
         "Fill the tables so that the two "
         "return different rows (as multisets: a different order alone is no difference). Answer with a JSON "
-        "list of SQLite INSERT "
-        f"statements, each for one of the tables; the tables may hold at most {MOST_INSERTED} rows in all."
+        "list of SQLite INSERT statements, each for one of the tables; "
+        f"the tables may hold at most {most} rows in all, with ids from {low} to "
+        f"{low + IDS - 1} only."
     )
-    return Question(text, json.dumps(statements), {"world": world.parents, "first": query, "second": other})
+    facts = {"world": world.parents, "first": query, "second": other, "most": most, "low": low}
+    return Question(text, json.dumps(_inserts(picked)), facts)
 
 
 def judge_tell_apart(answer: str, task: Task) -> float:
     """1 where the two queries differ on the model's rows."""
     statements, facts = read_json(answer), task.metadata
-    if not isinstance(statements, list) or not 0 < len(statements) <= MOST_INSERTED:
+    if not isinstance(statements, list) or not 0 < len(statements) <= facts["most"]:
         return 0.0
     if not all(isinstance(statement, str) for statement in statements):
         return 0.0
     joined = " ".join(statements)
-    return _number(
-        "judge_difference", joined, facts["world"], facts["first"], facts["second"], statements, MOST_INSERTED
-    )
+    queries = (facts["world"], facts["first"], facts["second"])
+    return _number("judge_difference", joined, *queries, statements, facts["most"], facts["low"], IDS)
 
 
 # ---- changes ---------------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Made-up databases: two tables each, in worlds with their own words, filled from a seed.
 
 In: a world and a seed.  Out: `CREATE TABLE` statements, rows, and `Instance`s: one that the prompt shows, and hidden
-ones with ties, with many NULLs, with an empty table, and larger.  Called by the other modules of the package, in the sandbox
-as well.
+ones with ties, with many NULLs, with an empty table, and larger.  Called by the other modules of the package, in the
+sandbox as well.
 """
 
 from __future__ import annotations

@@ -1,0 +1,472 @@
+"""The code family: every judge on known answers, wrong ones, other right ones, and hostile ones."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import json
+import random
+from typing import Any
+
+import pytest
+
+from envs import sandbox
+from envs.demonstrate import score_text
+from envs.domain import Domain
+from envs.families.code import SKILLS, domains
+from envs.families.code import lists as pipelines
+from envs.families.code.algorithms import CHOICES
+from envs.families.code.bank import BANK, draw_arguments, draw_piece, mutants, outcomes
+from envs.families.code.common import own_function, results, source_of
+from envs.families.code.machines import run_registers, run_stack
+from envs.families.code.patterns import range_pattern
+from envs.families.code.performance import FAST, _fast_sources, judge_stdin, same_output
+from envs.families.code.review import SAME
+from envs.families.code.structures import INTERVAL_TASKS
+from envs.types import Task
+
+needs_sandbox = pytest.mark.skipif(bool(sandbox.available()), reason="no sandbox here")
+DOMAINS: dict[str, Domain] = {domain.name: domain for domain in domains()}
+HOSTILE = (
+    "",
+    "\0",
+    "a" * 5_000,
+    "😀",
+    "\ud800",
+    "9" * 5_000,
+    "[" * 3_000,
+    "nan",
+    "null",
+    "```",
+    "9**9**9",
+    "[[[1,2],true]]",
+)
+
+
+def domain_of(skill: str) -> Domain:
+    return DOMAINS[f"code/{skill}"]
+
+
+def value(skill: str, task: Task, answer: str) -> float | None:
+    return score_text(domain_of(skill), task, answer).value
+
+
+def task_with(skill: str, reference: str, **facts: Any) -> Task:
+    """A task with a hand-written answer and facts."""
+    made = domain_of(skill).task(0)
+    return dataclasses.replace(made, reference=reference, metadata=facts)
+
+
+def test_each_skill_has_code_of_its_own_and_all_levels() -> None:
+    assert len(SKILLS) == 28 and len(DOMAINS) == 84
+    assert len({domain.generator_id for domain in DOMAINS.values()}) == 28
+
+
+# ---- reading answers -------------------------------------------------------------------------------------------------
+
+
+def test_the_last_block_counts() -> None:
+    assert source_of("first\n```python\na = 1\n```\nno:\n```\nb = 2\n```\nbye") == "b = 2"
+    assert source_of("a = 1\n") == "a = 1"
+    assert source_of("<answer>a = 1</answer>") == "a = 1"
+    assert source_of("```sql\nSELECT 1\n```") == "SELECT 1"
+    assert source_of("```") == "```"
+
+
+# ---- written functions -----------------------------------------------------------------------------------------------
+
+ADD = {"name": "add", "cases": [[[1, 2], 3], [[5, 5], 10], [[-1, 1], 0]]}
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    ("answer", "right"),
+    [
+        ("```python\ndef add(a, b):\n    return a + b\n```", 1.0),
+        ("def add(a, b):\n    print('noise')\n    return b + a", 1.0),
+        ("Sure!\n```python\nadd = lambda a, b: sum((a, b))\n```\nDone.", 1.0),
+        ("```python\ndef add(a, b):\n    return 3\n```", 0.0),  # right on one case only
+        ("```python\ndef add(a, b):\n    return float(a + b)\n```", 0.0),
+        ("```python\nclass Any:\n    def __eq__(self, other): return True\ndef add(a, b): return Any()\n```", 0.0),
+        (
+            '```python\nimport os\nos.write(3, b\'{"value": 3}\\n{"value": 10}\\n{"value": 0}\\n\')\nos._exit(0)\n```',
+            0.0,
+        ),
+        ("```python\nimport sys\nsys.exit(0)\n```", 0.0),
+        ("```python\ndef add(a, b):\n    while True: pass\n```", 0.0),
+        ("```python\ndef plus(a, b):\n    return a + b\n```", 0.0),
+        ("def add(a, b): return", 0.0),
+    ],
+)
+def test_only_right_values_pass(answer: str, right: float) -> None:
+    task = task_with("list_pipeline", "x" * 300, **ADD)
+    if "while True" in answer:
+        from envs.families.code.common import passes_cases
+        from envs.sandbox import Limits
+
+        assert passes_cases(source_of(answer), "add", ADD["cases"], Limits(wall_seconds=0.5)) == right  # type: ignore[arg-type]
+    elif "os.write" not in answer:
+        assert value("list_pipeline", task, answer) == right
+    else:
+        # A forged channel may carry values, but a program that knows only the arguments cannot know the results.
+        task = task_with("list_pipeline", "x" * 300, name="add", cases=[[[1, 2], 3], [[5, 5], 11], [[-1, 1], 0]])
+        assert value("list_pipeline", task, answer) == right
+
+
+@pytest.mark.parametrize(
+    ("values", "number", "expected"),
+    [
+        ([6, 7, 9], 0, [6, 9]),
+        ([1, 4, 5], 1, [4, 5]),
+        ([1, 2, 3, 4], 2, [1, 3]),
+        ([4, -5], 3, [6, 5]),
+        ([3, 8, 1], 4, [5, -7]),
+        ([1, 2], 5, [2, 1]),
+        ([5, 4, 3, 1], 6, [3, 1, 4, 5]),
+        ([2, 1, 2], 7, [2, 1]),
+        ([1, 2, 3], 8, [1, 3, 6]),
+        ([1, 2, 3, 4], 9, [4, 1, 2, 3]),
+        ([1, 2], 9, [2, 1]),
+        ([1, 2, 3, 4], 10, [6, 4]),
+        ([2, 1, 3], 11, [0, 0, 2]),
+        ([-20, 20, 3], 12, [-10, 10, 3]),
+        ([5, 5], 13, [5, 6]),
+        ([1, 1, 2, 1], 14, [1, 2, 1]),
+        ([1, 2], 15, [1, 2, 2, 1]),
+        ([1, 2, 3], 16, [1, 6, 3]),
+        ([1, 0, 3], 17, [1, 1, 3]),
+    ],
+)
+def test_each_step_on_numbers_does_what_its_sentence_says(values: list[int], number: int, expected: list[int]) -> None:
+    fill: dict[str, object] = {"a": 3, "b": 10, "c": 4}
+    _, body = pipelines._written("", [pipelines.NUMBER_STEPS[number]], fill)
+    assert own_function(f"def f(values):\n{body}\n    return values", "f")(values) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "number", "expected"),
+    [
+        ("abc ab", 0, ["abc"]),
+        ("abc", 1, ["cba"]),
+        ("eat tip", 2, ["tip"]),
+        ("bb a aa", 3, ["a", "aa", "bb"]),
+        ("aB", 4, ["AB"]),
+        ("grAve e", 5, ["grAv", ""]),
+        ("abc a", 6, ["cab", "a"]),
+        ("eel", 7, ["rrl"]),
+        ("ab", 8, ["ab2"]),
+        ("a b a", 9, ["a", "b"]),
+        ("aabba", 10, ["aba"]),
+        ("cab", 11, ["abc"]),
+        ("a b", 12, ["b", "a"]),
+        ("aB", 13, ["Ab"]),
+        ("abcd", 14, ["abc"]),
+        ("xyZ", 15, ["zaZ"]),
+    ],
+)
+def test_each_step_on_words_does_what_its_sentence_says(line: str, number: int, expected: list[str]) -> None:
+    fill: dict[str, object] = {"a": 3, "s": 2, "l": "e", "m": "r", "j": "-"}
+    _, body = pipelines._written("", [pipelines.TEXT_STEPS[number]], fill)
+    assert own_function(f"def f(line):\n    words = line.split()\n{body}\n    return words", "f")(line) == expected
+
+
+@pytest.mark.parametrize(
+    ("number", "values", "expected"),
+    [
+        (0, [5, 1, 9, 9], 14),
+        (0, [-1, -2], 0),
+        (1, [1, 2, 4, 3, 6], 3),
+        (2, [5, 5, 3, 2], 3),
+        (3, [1, 9, 1, 1], 3),
+        (4, [5, -9, 3, 1], 4),
+        (4, [1], None),
+        (5, [1, 5, 9, 20], 3),
+        (6, [1, 2, 1, 3, 3], 3),
+        (7, [3, 1, 2, 1, 5], [3, 5]),
+    ],
+)
+def test_best_choices_on_small_lists(number: int, values: list[int], expected: Any) -> None:
+    # k = 2, t = 5
+    source = "def f(values):\n" + CHOICES[number][1].format(k=2, t=5)
+    assert own_function(source, "f")(values) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "closed", "expected"),
+    [
+        ("merge", True, [[1, 6], [9, 9]]),
+        ("merge", False, [[1, 3], [4, 6]]),
+        ("gaps", True, [[0, 0], [7, 8], [10, 12]]),
+        ("busiest", True, [2, 2]),
+        ("covered", True, 2),
+        ("rooms", True, 2),
+        ("most_disjoint", True, 3),
+    ],
+)
+def test_intervals(kind: str, closed: bool, expected: Any) -> None:
+    spans = [[2, 3], [1, 3], [4, 6], [9, 9]] if closed else [[2, 3], [1, 3], [4, 6]]
+    fill = {"plus": " + 1" if closed else "", "minus": "" if closed else " - 1", "low": 0, "high": 12, "k": 2}
+    assert own_function("def f(spans):\n" + INTERVAL_TASKS[kind][1].format(**fill), "f")(spans) == expected
+
+
+def test_fast_solutions_agree_with_slow_ones() -> None:
+    rng = random.Random(1)
+    for kind in range(len(FAST)):
+        fill = {"m": 7, "w": 3, "t": 4, "d": 2, "c": 2}
+        fast, slow = _fast_sources("f", kind, fill)
+        for _ in range(60):
+            values = [rng.randint(-6, 9) for _ in range(rng.randint(0, 12))]
+            assert own_function(fast, "f")(list(values)) == own_function(slow, "f")(values), (kind, values)
+
+
+@needs_sandbox
+def test_a_slow_solution_runs_out_of_time() -> None:
+    domain = domain_of("fast_function-easy")
+    task = domain.task(0)
+    _, slow = _fast_sources(task.metadata["name"], task.metadata["kind"], dict(task.metadata["fill"]))
+    assert score_text(domain, task, slow).value == 0.0
+    assert score_text(domain, task, task.reference).value == 1.0
+
+
+# ---- programs --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("found", "right", "same"),
+    [
+        ("0.333333", "0.333333333333", True),
+        ("3.0000001 2.9999999", "3 3", True),
+        ("1.01", "1", False),
+        ("a  \n\n", "a\n", True),
+        ("1 2", "12", False),
+        ("a\nb", "a \nb", True),
+        ("a b", "a\nb", False),
+        ("1e9999", "1", False),
+        ("nan", "1.0", False),
+        ("1000001", "1000000", False),
+        ("", "1", False),
+        ("1e0", "1", True),
+        ("9" * 5_000, "1", False),
+    ],
+)
+def test_output_is_compared_by_tokens_and_within_a_tolerance(found: str, right: str, same: bool) -> None:
+    assert same_output(found, right) is same
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    ("program", "right"),
+    [
+        ("print(sum(map(int, input().split())))", 1.0),
+        ("import sys\nsys.stdout.buffer.write(str(sum(map(int, sys.stdin.read().split()))).encode())", 1.0),
+        ("print(3)", 0.0),
+        ("print(sum(map(int, input().split())))\nraise SystemExit(1)", 0.0),
+        ("print(", 0.0),
+    ],
+)
+def test_programs(program: str, right: float) -> None:
+    task = task_with("stdin_program", "", inputs=["1 2\n", "4 5\n"], outputs=["3\n", "9\n"])
+    assert judge_stdin(program, task) == right
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "skill", ["predict_output", "aliasing", "exceptions", "method_dispatch", "generators", "count_steps"]
+)
+def test_what_programs_print_is_what_python_prints(skill: str) -> None:
+    domain = domain_of(skill)
+    for index in range(12):
+        task = domain.task(index)
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(source_of(task.prompt[-1].text), {"__name__": "own"})
+        assert out.getvalue().strip() == task.reference
+        assert value(skill, task, f"<answer>\n{task.reference}\n</answer>") == 1.0
+        assert value(skill, task, f"```\n{task.reference}\n```") == float("\n" in task.reference)
+        assert value(skill, task, task.reference + "\n0") == 0.0
+        assert value(skill, task, task.reference[:-1]) == 0.0
+
+
+def test_machines() -> None:
+    program = ["PUSH 7", "PUSH 3", "SUB", "DUP", "PRINT", "PUSH 0", "SKIP 1", "PRINT", "PUSH 5", "OVER", "ROT"]
+    assert run_stack(program) == ([4], [5, 4, 4])
+    assert run_stack(["PUSH -7", "PUSH 3", "MOD", "PRINT"]) == ([2], [])
+    loop = ["MOV A, 3", "ADD B, A", "SUB A, 1", "JPOS A, 1", "XOR B, 3", "HALT"]
+    assert run_registers(loop) == ({"A": 0, "B": 5, "C": 0, "D": 0}, 12)
+    assert run_registers(["JMP 0"]) is None
+
+
+@pytest.mark.parametrize("skill", ["stack_machine", "register_machine", "bug_line", "same_functions", "regex_matches"])
+def test_short_answers_are_exact(skill: str) -> None:
+    task = domain_of(skill).task(1)
+    assert value(skill, task, f" {task.reference}\n") == 1.0
+    assert value(skill, task, task.reference + " 1") == 0.0
+    assert value(skill, task, task.reference[1:]) == 0.0
+
+
+def test_functions_said_to_be_the_same_are_and_others_differ() -> None:
+    rng = random.Random(3)
+    inputs = [[rng.randint(-6, 12) for _ in range(rng.randint(0, 9))] for _ in range(400)]
+    inputs += [[0], [], [2] * 8, *(sorted(rng.sample(range(-9, 30), size)) for size in range(16)), [1, 2] * 8]
+    for same, other in SAME:
+        for number in range(3, 8):
+
+            def outputs(body: str, number: int = number) -> list[Any]:
+                lines = "\n".join("    " + line for line in body.format(a=number).split("\n"))
+                return [own_function(f"def f(values):\n{lines}", "f")(list(each)) for each in inputs]
+
+            right = outputs(same[0])
+            assert all(outputs(body) == right for body in same)
+            assert all(outputs(body) != right for body in other), number
+
+
+def test_every_function_of_the_bank_runs_and_has_mutants() -> None:
+    rng = random.Random(5)
+    for number, (kind, _, _) in enumerate(BANK):
+        piece = draw_piece(rng, number, number + 1)
+        arguments = draw_arguments(rng, kind, 50)
+        right = outcomes(piece.source, piece.name, arguments)
+        assert not any(isinstance(each, tuple) for each in right)
+        assert sum(outcomes(source, piece.name, arguments) != right for _, source in mutants(piece.source)) >= 4
+
+
+def test_mutants_change_one_line() -> None:
+    source = "def f(values):\n    return [v for v in values if v > 3]"
+    assert mutants(source) == (
+        (2, "def f(values):\n    return [v for v in values if v >= 3]"),
+        (2, "def f(values):\n    return [v for v in values if v < 3]"),
+        (2, "def f(values):\n    return [v for v in values if v > 4]"),
+        (2, "def f(values):\n    return [v for v in values if v > 2]"),
+    )
+
+
+# ---- inputs, tests, expressions --------------------------------------------------------------------------------------
+
+TOTAL = "def f(values):\n    return sum(v for v in values if v > 3)"
+MUTANTS = [TOTAL.replace(">", ">="), TOTAL.replace("> 3", "> 4")]
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    ("answer", "right"),
+    [
+        ("[[4, 5], [7]]", 1.0),
+        ("[[9], [1, 7]]", 1.0),
+        ("```json\n[[9], [7]]\n```", 1.0),
+        ("[[9], [8]]", 0.0),
+        ("[[9]]", 0.0),
+        ("[[9.0], [7]]", 0.0),
+        ("[[true, 9], [7]]", 0.0),
+        ("[[9], [7], [1]]", 0.0),
+        ('["9", [7]]', 0.0),
+        ("[[10000009, -10000000], [7]]", 0.0),
+    ],
+)
+def test_any_argument_with_the_wanted_result_counts(answer: str, right: float) -> None:
+    task = task_with("predict_input", "[[9], [7]]", name="f", kind="values", source=TOTAL, wanted=[9, 7])
+    assert value("predict_input", task, answer) == right
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    ("answer", "right"),
+    [
+        ("[[[3, 4], 4]]", 1.0),
+        ("[[[3], 0], [[4], 4]]", 1.0),
+        ("[[[3], 0]]", 0.0),
+        ("[[[3, 4], 7]]", 0.0),
+        ("[]", 0.0),
+        ("[[[3], 0], [[4], 4], [[5], 5]]", 0.0),
+        ("[[[3, 4], true]]", 0.0),
+        ("[[[3, 4], 4.0]]", 0.0),
+        ("[[3, 4]]", 0.0),
+    ],
+)
+def test_tests_must_hold_and_kill_every_mutant(answer: str, right: float) -> None:
+    task = task_with("write_tests", "", name="f", kind="values", source=TOTAL, mutants=MUTANTS, most=2)
+    assert value("write_tests", task, answer) == right
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    ("answer", "right"),
+    [
+        ("v > 3", 1.0),
+        ("`not v <= 3`", 1.0),
+        ("v > 2", 0.0),
+        ("v > 3) or (True", 0.0),
+        ("v > 3 #", 0.0),
+        ("v >\n3", 0.0),
+        ("", 0.0),
+    ],
+)
+def test_any_expression_that_works_fills_the_gap(answer: str, right: float) -> None:
+    before, after = TOTAL.split("v > 3")
+    task = task_with("fill_in", "v > 3", name="f", before=before, after=after, cases=[[[[3, 4, 1]], 4], [[[]], 0]])
+    assert value("fill_in", task, answer) == right
+
+
+# ---- regular expressions ---------------------------------------------------------------------------------------------
+
+
+def test_ranges_of_numbers() -> None:
+    import re
+
+    for high in (11, 19, 20, 99, 100, 105, 607, 990, 999):
+        pattern = range_pattern(high)
+        assert [n for n in range(1200) if re.fullmatch(pattern, str(n))] == list(range(high + 1))
+        assert not any(re.fullmatch(pattern, text) for text in ("00", "01", "007", "-1", ""))
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    ("answer", "right"),
+    [
+        ("a+b", 1.0),
+        ("a{1,}b", 1.0),
+        ("^a+b$", 1.0),
+        ("a*b", 0.0),
+        ("ab|aab|aaab", 1.0),
+        (".*", 0.0),
+        ("a+", 0.0),
+        ("(", 0.0),
+        ("a" * 501, 0.0),
+    ],
+)
+def test_expressions(answer: str, right: float) -> None:
+    task = task_with("write_regex", "a+b", good=["ab", "aab", "aaab"], bad=["b", "abb", "a", ""])
+    assert value("write_regex", task, answer) == right
+
+
+@needs_sandbox
+def test_an_expression_that_backtracks_for_ever_is_killed() -> None:
+    task = task_with("write_regex", "a+", good=["a" * 40 + "b"], bad=[])
+    assert value("write_regex", task, "(a+)+c|(a+)+d") == 0.0
+
+
+# ---- all skills ------------------------------------------------------------------------------------------------------
+
+
+@needs_sandbox
+@pytest.mark.parametrize("skill", [skill.name for skill in SKILLS])
+def test_gold_wins_and_nonsense_does_not(skill: str) -> None:
+    domain = domain_of(skill)
+    task = domain.task(7)
+    gold = domain.gold(task, ())
+    assert score_text(domain, task, gold.text).value == 1.0
+    for answer in HOSTILE if not domain.programs else HOSTILE[:6]:
+        assert score_text(domain, task, answer).value == 0.0, answer[:20]
+
+
+def test_the_hidden_tests_are_not_in_the_prompt() -> None:
+    for skill in ("list_pipeline", "tree_fold", "repair"):
+        task = domain_of(skill).task(2)
+        hidden = [case for case in task.metadata["cases"] if json.dumps(case[0][0]) not in task.prompt[-1].text]
+        assert len(hidden) >= 8
+
+
+def test_results_are_copies() -> None:
+    assert results("def f(v):\n    v.append(1)\n    return v", "f", [[[5]]]) == [([[5]], [5, 1])]
