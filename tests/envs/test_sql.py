@@ -6,9 +6,6 @@ import dataclasses
 import json
 import re
 import sqlite3
-from collections import Counter, defaultdict
-from collections.abc import Callable
-from itertools import groupby
 from typing import Any
 
 import pytest
@@ -18,11 +15,8 @@ from envs.demonstrate import score_text
 from envs.domain import Domain
 from envs.families.code.common import source_of
 from envs.families.sql import SKILLS, domains
-from envs.families.sql import queries as q
-from envs.families.sql import queries_more as more
 from envs.families.sql.inside import READING, guard, judge_change, judge_query, judge_schema, rows_of, same_rows
-from envs.families.sql.tasks import _drawn
-from envs.families.sql.worlds import HIDDEN, WORLDS, database, hidden_databases, instance, shown
+from envs.families.sql.worlds import HIDDEN, WORLDS, database, instance, shown
 from envs.types import Task
 
 needs_sandbox = pytest.mark.skipif(bool(sandbox.available()), reason="no sandbox here")
@@ -167,129 +161,6 @@ def test_an_endless_query_is_no_answer_and_does_not_hang() -> None:
     task = DOMAINS["sql/join"].task(0)
     endless = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT COUNT(*) FROM t"
     assert value("join", task, f"```sql\n{endless}\n```") == 0.0
-
-
-# ---- golds against plain Python --------------------------------------------------------------------------------------
-
-Parents = list[Row]
-Children = list[Row]
-
-
-def _runs(parents: Parents, children: Children) -> list[Row]:
-    groups = [(kind, list(rows)) for kind, rows in groupby(children, key=lambda row: row[2])]
-    return [(rows[0][0], rows[-1][0], kind) for kind, rows in groups]
-
-
-def _longest(parents: Parents, children: Children, low: int) -> list[Row]:
-    found = []
-    for kind in {row[2] for row in children}:
-        flags = [row[3] is not None and row[3] >= low for row in children if row[2] == kind]
-        found.append((kind, max((len(list(run)) for good, run in groupby(flags) if good), default=0)))
-    return found
-
-
-def _depths(parents: Parents, children: Children) -> list[Row]:
-    mentor = {row[0]: row[5] for row in parents}
-
-    def depth(number: int) -> int:
-        return 0 if mentor[number] is None else 1 + depth(mentor[number])
-
-    return [(row[1], depth(row[0])) for row in parents]
-
-
-def _all_below(parents: Parents, children: Children) -> list[Row]:
-    def total(number: int) -> int:
-        own = sum(row[3] or 0 for row in children if row[1] == number)
-        return own + sum(total(row[0]) for row in parents if row[5] == number)
-
-    return [(row[1], total(row[0])) for row in parents]
-
-
-def _medians(parents: Parents, children: Children) -> list[Row]:
-    amounts: dict[str, list[int]] = defaultdict(list)
-    for row in children:
-        if row[3] is not None:
-            amounts[row[2]].append(row[3])
-    return [(kind, sorted(values)[(len(values) - 1) // 2]) for kind, values in amounts.items()]
-
-
-def _modes(parents: Parents, children: Children) -> list[Row]:
-    found = []
-    for parent in parents:
-        counts = Counter(row[2] for row in children if row[1] == parent[0])
-        found += [(parent[1], kind) for kind, count in counts.items() if count == max(counts.values())]
-    return found
-
-
-def _every_kind(parents: Parents, children: Children) -> list[Row]:
-    kinds = {row[2] for row in children}
-    return [(p[1],) for p in parents if kinds and {row[2] for row in children if row[1] == p[0]} == kinds]
-
-
-def _one_of_two_months(parents: Parents, children: Children) -> list[Row]:
-    return [(month,) for month in {row[4][:7] for row in parents} ^ {row[4][:7] for row in children}]
-
-
-def _label(parents: Parents, children: Children) -> list[Row]:
-    measures = {row[0]: row[3] for row in parents}
-    found = []
-    for row in children:
-        known = row[3] if row[3] is not None else measures.get(row[1])
-        found.append((row[0], "?" if known is None else str(known)))
-    return found
-
-
-def _same_place(parents: Parents, children: Children) -> list[Row]:
-    return [(a[0], b[0]) for a in parents for b in parents if a[0] < b[0] and a[2] == b[2]]
-
-
-def _in_order(parents: Parents, children: Children, n: int) -> list[Row]:
-    order = sorted(children, key=lambda row: (row[3] is None, row[3] or 0, -row[0]))
-    return [(row[0],) for row in order[2 : n + 4]]
-
-
-@pytest.mark.parametrize(
-    ("line", "right"),
-    [
-        (more.RUNS[1], _runs),
-        (more.RUNS[3], lambda p, c: _longest(p, c, 40)),
-        (more.RECURSIVE[1], _depths),
-        (more.RECURSIVE[4], _all_below),
-        (q.SUBQUERY[5], _medians),
-        (more.TOP_N[4], _modes),
-        (q.ANTI_JOIN[4], _every_kind),
-        (q.SET_OPERATIONS[4], _one_of_two_months),
-        (more.NULLS[4], _same_place),
-        (more.NULLS[5], _label),
-        (q.FILTER_SORT[4], lambda p, c: _in_order(p, c, 3)),
-        (q.OUTER_JOIN[0], lambda p, c: [(r[1], sum(x[1] == r[0] for x in c)) for r in p]),
-        (q.ANTI_JOIN[0], lambda p, c: [(r[1],) for r in p if all(x[1] != r[0] for x in c)]),
-        (q.WINDOW[1], lambda p, c: [(r[0], sum(x[2] == r[2] for x in c)) for r in c]),
-    ],
-)
-def test_golds_agree_with_plain_python(line: q.Line, right: Callable[[Parents, Children], list[Row]]) -> None:
-    for name, world in WORLDS.items():
-        fill = {key: getattr(world, key) for key in world.__slots__} | {"v": 40, "n": 3}
-        query = line[2].format(**fill)
-        for seed in range(3):
-            for kind, connection in zip(HIDDEN, hidden_databases(world, seed), strict=True):
-                rows = instance(world, seed, kind)
-                expected = right(list(rows.parents), list(rows.children))
-                assert same_rows(rows_of(connection, query), expected, line[3]), (name, seed, kind)
-
-
-def test_orders_that_are_asked_for_are_total() -> None:
-    """Reading the tables backwards must not change an ordered result."""
-    import random
-
-    rng = random.Random(2)
-    for table in (*q.QUERIES, *more.QUERIES):
-        for line in table:
-            if line[3]:
-                world, seed, _, query, _, results = _drawn(rng, [line], (0, 1, 2))
-                for connection, rows in zip(hidden_databases(world, seed), results, strict=True):
-                    connection.execute("PRAGMA reverse_unordered_selects = ON")
-                    assert same_rows(rows_of(connection, query), rows, True), query
 
 
 # ---- changes ---------------------------------------------------------------------------------------------------------

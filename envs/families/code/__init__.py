@@ -11,7 +11,7 @@ from typing import Any
 
 from envs.domain import Domain, Family
 from envs.families.code import algorithms, lists, machines, patterns, performance, records, review, structures, tracing
-from envs.families.code.common import PROGRAMS, passes, three
+from envs.families.code.common import PROGRAMS, passes, three, varied
 from envs.sandbox import Programs
 from envs.skills import Ask, Judge, Skill, skill_domains
 
@@ -20,7 +20,7 @@ def _written(
     name: str, ask: Ask, levels: Mapping[str, Mapping[str, Any]], judge: Judge = passes, programs: Programs = PROGRAMS
 ) -> Skill:
     """A skill whose answer is a program in a fenced block."""
-    return Skill(name=name, ask=ask, levels=levels, judge=judge, tagged=False, programs=programs)
+    return Skill(name=name, ask=varied(ask), levels=levels, judge=judge, tagged=False, programs=programs)
 
 
 SKILLS = (

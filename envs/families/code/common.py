@@ -12,13 +12,14 @@ from __future__ import annotations
 import functools
 import json
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from envs.grading import grade_function
 from envs.questions import extract_answer
 from envs.sandbox import Limits, Programs
-from envs.skills import Question
+from envs.skills import Ask, Question
 from envs.types import Task
 
 PROGRAMS = Programs(limits=Limits(wall_seconds=8, cpu_seconds=4, memory_mib=512))
@@ -135,6 +136,24 @@ def is_numbers(value: Any, most: int, bound: int) -> bool:
 
 def numbers(rng: random.Random, low: int = -20, high: int = 40, most: int = 10, least: int = 0) -> list[int]:
     return [rng.randint(low, high) for _ in range(rng.randint(least, most))]
+
+
+def varied(ask: Ask) -> Ask:
+    """The same questions without those whose hidden tests mostly expect one and the same result.
+
+    Else a function that always returns None would now and then be right.
+    """
+
+    def asked(rng: random.Random, **settings: Any) -> Question:
+        while True:
+            question = ask(rng, **settings)
+            cases = question.facts.get("cases")
+            expected = question.facts["outputs"] if cases is None else [case[1] for case in cases]
+            found = Counter(json.dumps(each, sort_keys=True) for each in expected)
+            if len(found) >= 3 and max(found.values()) <= 0.6 * len(expected) and expected[0] != expected[1]:
+                return question
+
+    return asked
 
 
 def three(easy: Mapping[str, Any], medium: Mapping[str, Any], hard: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from envs.domain import Domain, Family
-from envs.families.sql import schemas, tasks
+from envs.families.sql import reading, schemas, tasks
 from envs.skills import Ask, Judge, Skill, skill_domains
 
 LEVELS: dict[str, dict[str, Any]] = {"easy": {"levels": (0,)}, "medium": {"levels": (0, 1)}, "hard": {"levels": (1, 2)}}
@@ -36,7 +36,7 @@ SKILLS = (
     _statement("top_n", tasks.ask_top_n),
     _statement("runs", tasks.ask_runs),
     _statement("nulls", tasks.ask_nulls),
-    _statement("repair_query", tasks.ask_repair_query),
+    _statement("repair_query", reading.ask_repair_query),
     _statement("update", tasks.ask_update, tasks.judge_change),
     _statement("delete", tasks.ask_delete, tasks.judge_change),
     _statement("insert", tasks.ask_insert, tasks.judge_change),
@@ -48,11 +48,11 @@ SKILLS = (
         tagged=False,
         needs_sandbox=True,
     ),
-    Skill(name="predict_result", ask=tasks.ask_predict_result, judge=tasks.judge_result, levels=LEVELS),
+    Skill(name="predict_result", ask=reading.ask_predict_result, judge=reading.judge_result, levels=LEVELS),
     Skill(
         name="tell_apart",
-        ask=tasks.ask_tell_apart,
-        judge=tasks.judge_tell_apart,
+        ask=reading.ask_tell_apart,
+        judge=reading.judge_tell_apart,
         levels=LEVELS,
         needs_sandbox=True,
     ),

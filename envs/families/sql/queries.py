@@ -1,9 +1,9 @@
 """What is asked of a database: questions with the query that answers each, by skill.
 
 A line is (level from 0 to 2, question, query, whether the order of rows is asked for).  Words in braces are those of
-the world (`envs.families.sql.worlds`) and of `envs.families.sql.tasks`: {v} < {w} numbers, {n} a small one, {p} a
-place, {k} and {k2} kinds, {date} a date.  No question asks for rounding, and each that asks for an order asks for a total one.
-Called by `envs.families.sql.tasks`.
+the world (`envs.families.sql.worlds`) and of `fill_of` in `envs.families.sql.tasks`: {v} < {w} numbers, {n} and {last}
+small ones, {p} a place, {k} and {k2} kinds, {date} a date.  No question asks for rounding, and each that asks for an
+order asks for a total one.  Called by `envs.families.sql.tasks`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ FILTER_SORT: tuple[Line, ...] = (
      "SELECT id, name FROM {parents} WHERE {place} IS NOT '{p}' ORDER BY name", True),
     (2, "Order all {children} by {amount} ascending with unknown amounts last, equal ones by id descending; "
         "list the ids of those "
-     "at the places 3 to {n} + 4 of that order.",
-     "SELECT id FROM {children} ORDER BY {amount} IS NULL, {amount}, id DESC LIMIT {n} + 2 OFFSET 2", True),
+     "at the places 3 to {last} of that order.",
+     "SELECT id FROM {children} ORDER BY {amount} IS NULL, {amount}, id DESC LIMIT {last} - 2 OFFSET 2", True),
     (2, "List the id of each of the {children} whose {amount} is known and which is either of {kind} {k} with "
         "{amount} below {w}, "
      "or not of {kind} {k} and not dated ({day}) in 2023; the latest {day} first, equal ones by id.",

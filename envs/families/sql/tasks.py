@@ -7,20 +7,18 @@ answers differ from one hidden database to the other, so that no copied-down res
 
 from __future__ import annotations
 
-import json
 import random
-import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from envs import sandbox
-from envs.families.code.common import FENCE, read_json, source_of
+from envs.families.code.common import FENCE, source_of
 from envs.families.sql import queries as q
 from envs.families.sql import queries_more as more
 from envs.families.sql.inside import rows_of, same_rows
 from envs.families.sql.queries import Line
-from envs.families.sql.worlds import WORLDS, Instance, Row, World, database, hidden_databases, instance, shown
+from envs.families.sql.worlds import WORLDS, Row, World, hidden_databases, shown
 from envs.sandbox import Limits
 from envs.skills import Question
 from envs.types import Task
@@ -45,14 +43,15 @@ def fenced(statement: str) -> str:
 def fill_of(rng: random.Random, world: World) -> dict[str, Any]:
     """What stands for the words in braces."""
     k, k2 = rng.sample(world.kinds, 2)
-    v = rng.randrange(20, 60, 5)
+    v, n = rng.randrange(20, 60, 5), rng.randint(2, 4)
     letter = rng.choice("aeinor")
     return {
         **{name: getattr(world, name) for name in World.__slots__},
         **{
             "v": v,
             "w": v + rng.randrange(10, 35, 5),
-            "n": rng.randint(2, 4),
+            "n": n,
+            "last": n + 4,
             "p": rng.choice(world.places),
             "k": k,
             "k2": k2,
@@ -65,15 +64,11 @@ def fill_of(rng: random.Random, world: World) -> dict[str, Any]:
     }
 
 
-def _results(world: World, seed: int, query: str) -> list[list[Row]]:
+def results_of(world: World, seed: int, query: str) -> list[list[Row]]:
     return [rows_of(connection, query) for connection in hidden_databases(world, seed)]
 
 
-def _differ(first: list[list[Row]], second: list[list[Row]], ordered: bool) -> bool:
-    return any(not same_rows(a, b, ordered) for a, b in zip(first, second, strict=True))
-
-
-def _drawn(
+def drawn(
     rng: random.Random, table: Sequence[Line], levels: Levels
 ) -> tuple[World, int, str, str, bool, list[list[Row]]]:
     """A question of the table whose result is not empty, and not the same, on several of the hidden databases."""
@@ -83,7 +78,7 @@ def _drawn(
         _, words, query, ordered = rng.choice(lines)
         fill = fill_of(rng, world)
         words, query = words.format(**fill), query.format(**fill)
-        results = _results(world, seed, query)
+        results = results_of(world, seed, query)
         if sum(any(any(v is not None for v in row) for row in rows) for rows in results) >= 3 and not any(
             same_rows(results[0], other, ordered) for other in results[1:]
         ):
@@ -91,7 +86,7 @@ def _drawn(
 
 
 def _query_question(rng: random.Random, table: Sequence[Line], levels: Levels, about: str) -> Question:
-    world, seed, words, query, ordered, _ = _drawn(rng, table, levels)
+    world, seed, words, query, ordered, _ = drawn(rng, table, levels)
     text = f"{about}\n\n{shown(world, seed)}\n\n{words}\n\n{ROWS_RULE[ordered]} {SQL_ANSWER.format(verb='query')}"
     return Question(text, fenced(query), {"world": world.parents, "seed": seed, "query": query, "ordered": ordered})
 
@@ -99,10 +94,10 @@ def _query_question(rng: random.Random, table: Sequence[Line], levels: Levels, a
 def judge_query(answer: str, task: Task) -> float:
     """1 where the query gives the right rows on every hidden database."""
     facts, query = task.metadata, source_of(answer)
-    return _number("judge_query", query, facts["world"], facts["seed"], facts["query"], query, facts["ordered"])
+    return verdict("judge_query", query, facts["world"], facts["seed"], facts["query"], query, facts["ordered"])
 
 
-def _number(function: str, text: str, *arguments: Any) -> float:
+def verdict(function: str, text: str, *arguments: Any) -> float:
     """The verdict of `inside.function`; 0 for what SQLite cannot be given."""
     if not text.strip() or "\0" in text or not text.isascii():
         return 0.0
@@ -185,187 +180,6 @@ def ask_nulls(rng: random.Random, *, levels: Levels) -> Question:
     return _query_question(rng, more.NULLS, levels, "Unknown values are NULL in this database:")
 
 
-# ---- reading, repairing and telling apart ----------------------------------------------------------------------------
-
-ALL_QUERIES: tuple[Line, ...] = tuple(line for table in (*q.QUERIES, *more.QUERIES) for line in table)
-
-
-def ask_predict_result(rng: random.Random, *, levels: Levels) -> Question:
-    """The rows that a query gives on the shown data."""
-    lines = [line for line in ALL_QUERIES if line[0] in levels]
-    while True:
-        world, seed = WORLDS[rng.choice(sorted(WORLDS))], rng.randrange(10**9)
-        _, _, query, ordered = rng.choice(lines)
-        query = query.format(**fill_of(rng, world))
-        rows = rows_of(database(world, instance(world, seed, "shown")), query)
-        whole = all(float(v).is_integer() for row in rows for v in row if not isinstance(v, str | None))
-        if 2 <= len(rows) <= 9 and whole and any(v is not None for row in rows for v in row):
-            break
-    result = json.dumps([[v if isinstance(v, str | None) else int(v) for v in row] for row in rows])
-    order = "in the order that the query gives" if ordered else "in any order"
-    text = (
-        f"{shown(world, seed)}\n\nWhat does this SQLite query return?\n\n{query}\n\nAnswer with a JSON list of "
-        f"the rows, {order}, each "
-        'a list of its values: numbers, texts in double quotes, or null (for example [[1, "a"], [2, null]]).'
-    )
-    return Question(text, result, {"ordered": ordered})
-
-
-def judge_result(answer: str, task: Task) -> float:
-    """1 for the rows of the reference, as JSON."""
-    found = read_json(answer)
-    if not isinstance(found, list) or not all(isinstance(row, list) for row in found):
-        return 0.0
-    if not all(
-        v is None or type(v) in (int, str) or (type(v) is float and abs(v) < 1e15) for row in found for v in row
-    ):
-        return 0.0
-    if any(isinstance(v, int) and abs(v) > 10**15 for row in found for v in row):
-        return 0.0
-    right = json.loads(task.reference)
-    return float(same_rows([tuple(row) for row in found], [tuple(row) for row in right], task.metadata["ordered"]))
-
-
-# Mistakes that people make: what stands in a right query, and what stands in the wrong one.
-MISTAKES = (
-    (r"LEFT JOIN", "JOIN"),
-    (r" >= ", " > "),
-    (r" > (?=[0-9])", " >= "),
-    (r" < ", " <= "),
-    (r" <= ", " < "),
-    (r" DESC", ""),
-    (r"COUNT\(DISTINCT ", "COUNT("),
-    (r"COUNT\([a-z]\.id\)", "COUNT(*)"),
-    (r"UNION ALL", "UNION"),
-    (r"UNION(?! ALL)", "UNION ALL"),
-    (r" AND (?=[a-z(])", " OR "),
-    (r" OR ", " AND "),
-    (r"PARTITION BY \S+ ", ""),
-    (r"MAX\(", "MIN("),
-    (r"MIN\(", "MAX("),
-    (r"AVG\(", "SUM("),
-    (r"COALESCE\((\S+), 0\)", r"\1"),
-    (r"NOT EXISTS", "EXISTS"),
-    (r"RANK\(\)", "ROW_NUMBER()"),
-    (r" IS NOT '", " <> '"),
-    (r" IS NOT (?=[0-9])", " <> "),
-    (r" AND \w+ IS NOT NULL\)", ")"),
-    (r"SELECT DISTINCT ", "SELECT "),
-    (r" INTERSECT ", " UNION "),
-    (r" EXCEPT ", " UNION "),
-)
-
-
-def _wrong_versions(query: str) -> Iterator[str]:
-    for pattern, wrong in MISTAKES:
-        for match in re.finditer(pattern, query):
-            yield query[: match.start()] + match.expand(wrong) + query[match.end() :]
-
-
-def _broken(
-    rng: random.Random, world: World, seed: int, query: str, ordered: bool, right: list[list[Row]]
-) -> str | None:
-    """A wrong version that SQLite runs and whose rows differ on a hidden database; None where there is none."""
-    versions = list(_wrong_versions(query))
-    rng.shuffle(versions)
-    for version in versions:
-        try:
-            if _differ(_results(world, seed, version), right, ordered):
-                return version
-        except (sqlite3.Error, ValueError):
-            continue
-    return None
-
-
-def ask_repair_query(rng: random.Random, *, levels: Levels) -> Question:
-    """A query with one mistake in it."""
-    while True:
-        world, seed, words, query, ordered, right = _drawn(rng, ALL_QUERIES, levels)
-        if broken := _broken(rng, world, seed, query, ordered, right):
-            break
-    text = (
-        f"This query does not do what it should; there is one mistake in it.\n\n{shown(world, seed)}\n\nIt "
-        f"should do this: {words}\n\n"
-        f"{fenced(broken)}\n\nCorrect it. {ROWS_RULE[ordered]} {SQL_ANSWER.format(verb='query')}"
-    )
-    return Question(text, fenced(query), {"world": world.parents, "seed": seed, "query": query, "ordered": ordered})
-
-
-IDS = 100  # that the rows of a task may have
-
-
-def _moved(rows: Instance, by: int) -> Instance:
-    """The same rows with larger ids."""
-    parents = tuple(
-        (int(row[0] or 0) + by, *row[1:5], None if row[5] is None else int(row[5]) + by) for row in rows.parents
-    )
-    children = tuple(
-        (int(row[0] or 0) + by, None if row[1] is None else int(row[1]) + by, *row[2:]) for row in rows.children
-    )
-    return Instance(parents, children)
-
-
-def _inserts(rows: Sequence[tuple[str, Row]]) -> list[str]:
-    def literal(value: int | str | None) -> str:
-        return "NULL" if value is None else f"'{value}'" if isinstance(value, str) else str(value)
-
-    return [f"INSERT INTO {table} VALUES ({', '.join(map(literal, row))})" for table, row in rows]
-
-
-def _are_apart(world: World, rows: Sequence[tuple[str, Row]], first: str, second: str) -> bool:
-    connection = database(world, Instance((), ()))
-    for statement in _inserts(rows):
-        connection.execute(statement)
-    try:
-        return not same_rows(rows_of(connection, first), rows_of(connection, second), False)
-    except (sqlite3.Error, ValueError):
-        return False
-
-
-def ask_tell_apart(rng: random.Random, *, levels: Levels) -> Question:
-    """Rows on which two queries that look alike differ."""
-    while True:
-        world, seed, _, query, _, right = _drawn(rng, ALL_QUERIES, levels)
-        other = _broken(rng, world, seed, query, False, right)
-        if other is None:
-            continue
-        low = rng.randrange(100, 900)
-        rows = _moved(instance(world, rng.randrange(10**9), "usual"), low)
-        picked = [(world.parents, row) for row in rows.parents[:5]]
-        picked += [(world.children, row) for row in rows.children[:7]]
-        if _are_apart(world, picked, query, other):
-            break
-    # As few rows as can be: a model has to see where the two differ, not to fill in many rows.
-    for row in rng.sample(picked, len(picked)):
-        fewer = [each for each in picked if each != row]
-        if fewer and _are_apart(world, fewer, query, other):
-            picked = fewer
-    most = len(picked) + 1
-    create = "\n".join(world.schema)
-    text = (
-        f"The tables of this database are empty:\n\n{create}\n\nTwo queries:\n\n1. {query}\n\n2. {other}\n\n"
-        "Fill the tables so that the two "
-        "return different rows (as multisets: a different order alone is no difference). Answer with a JSON "
-        "list of SQLite INSERT statements, each for one of the tables; "
-        f"the tables may hold at most {most} rows in all, with ids from {low} to "
-        f"{low + IDS - 1} only."
-    )
-    facts = {"world": world.parents, "first": query, "second": other, "most": most, "low": low}
-    return Question(text, json.dumps(_inserts(picked)), facts)
-
-
-def judge_tell_apart(answer: str, task: Task) -> float:
-    """1 where the two queries differ on the model's rows."""
-    statements, facts = read_json(answer), task.metadata
-    if not isinstance(statements, list) or not 0 < len(statements) <= facts["most"]:
-        return 0.0
-    if not all(isinstance(statement, str) for statement in statements):
-        return 0.0
-    joined = " ".join(statements)
-    queries = (facts["world"], facts["first"], facts["second"])
-    return _number("judge_difference", joined, *queries, statements, facts["most"], facts["low"], IDS)
-
-
 # ---- changes ---------------------------------------------------------------------------------------------------------
 
 
@@ -392,7 +206,7 @@ def _changes(connection: sqlite3.Connection, statement: str) -> bool:
 def judge_change(answer: str, task: Task) -> float:
     """1 where the statement leaves each hidden database as ours does."""
     facts, statement = task.metadata, source_of(answer)
-    return _number(
+    return verdict(
         "judge_change", statement, facts["world"], facts["seed"], facts["statement"], statement, facts["verb"]
     )
 
