@@ -51,7 +51,7 @@ def test_what_programs_print_is_what_python_prints(skill: str) -> None:
             exec(source_of(task.prompt[-1].text), {"__name__": "own"})
         assert out.getvalue().strip() == task.reference
         assert value(skill, task, f"<answer>\n{task.reference}\n</answer>") == 1.0
-        assert value(skill, task, f"```\n{task.reference}\n```") == float("\n" in task.reference)
+        assert value(skill, task, f"```\n{task.reference}\n```") == 1.0
         assert value(skill, task, task.reference + "\n0") == 0.0
         assert value(skill, task, task.reference[:-1]) == 0.0
 

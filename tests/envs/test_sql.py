@@ -90,6 +90,8 @@ SIMPLE = "SELECT name, credit FROM customers WHERE credit > 30 ORDER BY credit D
     [
         (SIMPLE, True, 1.0),
         (SIMPLE + ";", True, 1.0),
+        (SIMPLE + " -- it\u2019s done \u2713", True, 1.0),
+        (SIMPLE + " -- \ud800", True, 0.0),
         (
             "-- mine\nSELECT name AS n, 1.0 * credit FROM customers c WHERE NOT credit <= 30 ORDER BY 2 DESC, c.id",
             True,

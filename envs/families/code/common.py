@@ -25,7 +25,10 @@ from envs.types import Task
 PROGRAMS = Programs(limits=Limits(wall_seconds=8, cpu_seconds=4, memory_mib=512))
 FENCE = "```"
 MAX_JSON = 4_000  # characters of a JSON answer: more is not read
-PYTHON_ANSWER = "Write your solution as one fenced Python code block; if there are several, the last one counts."
+PYTHON_ANSWER = (
+    "Write your solution as one fenced Python code block (the last one counts, if there are several), with few words "
+    "besides it."
+)
 NAMES = "solve compute process transform evaluate derive collect handle resolve produce build analyze".split()
 WORDS = (
     "amber basil cedar delta ember fjord grove haven inlet jolly knoll lemon maple noble ocean pearl quartz "

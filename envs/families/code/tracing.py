@@ -253,7 +253,7 @@ def ask_generators(rng: random.Random, *, stages: int, pulls: int) -> Question:
     """The order in which lazy generators and closures do their work."""
 
     def make(rng: random.Random) -> str:
-        low, step = rng.randint(1, 5), rng.randint(1, 3)
+        low, step = rng.randint(1, 20), rng.randint(1, 3)
         lines = [
             "def source():",
             f"    n = {low}",

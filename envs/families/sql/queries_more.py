@@ -11,9 +11,8 @@ DATES: tuple[Line, ...] = (
     (0, "Give each year that occurs in {day} of the {children} (a text of four digits) with the number of its "
         "{children}.",
      "SELECT substr({day}, 1, 4), COUNT(*) FROM {children} GROUP BY 1", False),
-    (0, "Give the ids of the {children} whose {day} is in the {n} days before {date} ({date} itself not "
-        "included), or on it.",
-     "SELECT id FROM {children} WHERE {day} >= date('{date}', '-{n} days') AND {day} <= '{date}'", False),
+    (0, "Give the ids of the {children} whose {day} is from {n} months before {date} to {date}, both days included.",
+     "SELECT id FROM {children} WHERE {day} >= date('{date}', '-{n} months') AND {day} <= '{date}'", False),
     (1, "For each of the {parents}, give the name and the number of days from its {since} to {date} (negative "
         "if {date} is earlier), "
      "as a whole number.",

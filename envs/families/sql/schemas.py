@@ -124,7 +124,7 @@ def ask_schema(rng: random.Random, *, rules: int) -> Question:
 def judge_schema(answer: str, task: Task) -> float:
     """1 where the table takes and refuses each row as it should."""
     facts, statement = task.metadata, source_of(answer)
-    if not statement.strip() or "\0" in statement or not statement.isascii():
+    if not statement.strip() or "\0" in statement:
         return 0.0
     arguments = (facts["table"], list(facts["columns"]), statement, [list(each) for each in facts["trials"]])
     return number("envs.families.sql.inside:judge_schema", *arguments, limits=LIMITS)

@@ -25,7 +25,8 @@ from envs.types import Task
 
 LIMITS = Limits(wall_seconds=6, cpu_seconds=4)
 SQL_ANSWER = (
-    "Answer with one SQLite {verb} as a fenced sql code block (the last one counts). It is run on other data "
+    "Answer with one SQLite {verb} as a fenced sql code block (the last one counts) and little besides. It is "
+    "run on other data "
     "as well: with more "
     "rows, equal values, many NULLs, and empty tables."
 )
@@ -99,7 +100,7 @@ def judge_query(answer: str, task: Task) -> float:
 
 def verdict(function: str, text: str, *arguments: Any) -> float:
     """The verdict of `inside.function`; 0 for what SQLite cannot be given."""
-    if not text.strip() or "\0" in text or not text.isascii():
+    if not text.strip() or "\0" in text:
         return 0.0
     return sandbox.number(f"envs.families.sql.inside:{function}", *arguments, limits=LIMITS)
 
