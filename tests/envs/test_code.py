@@ -15,7 +15,7 @@ from envs.domain import Domain
 from envs.families.code import SKILLS, domains
 from envs.families.code import lists as pipelines
 from envs.families.code.algorithms import CHOICES
-from envs.families.code.common import own_function, results, source_of
+from envs.families.code.common import own_function, passes_cases, results, source_of
 from envs.families.code.performance import FAST, _fast_sources, judge_stdin, same_output
 from envs.families.code.structures import INTERVAL_TASKS
 from envs.types import Task
@@ -96,7 +96,6 @@ ADD = {"name": "add", "cases": [[[1, 2], 3], [[5, 5], 10], [[-1, 1], 0]]}
 def test_only_right_values_pass(answer: str, right: float) -> None:
     task = task_with("list_pipeline", "x" * 300, **ADD)
     if "while True" in answer:
-        from envs.families.code.common import passes_cases
         from envs.sandbox import Limits
 
         assert passes_cases(source_of(answer), "add", ADD["cases"], Limits(wall_seconds=0.5)) == right  # type: ignore[arg-type]
@@ -276,6 +275,27 @@ def test_gold_wins_and_nonsense_does_not(skill: str) -> None:
     assert score_text(domain, task, gold.text).value == 1.0
     for answer in HOSTILE if not domain.programs else HOSTILE[:6]:
         assert score_text(domain, task, answer).value == 0.0, answer[:20]
+
+
+@needs_sandbox
+def test_no_function_that_ignores_its_argument_is_right() -> None:
+    for skill in (
+        "list_pipeline-hard",
+        "text_pipeline-hard",
+        "intervals",
+        "dates-easy",
+        "robot",
+        "best_choice",
+        "tree_fold",
+    ):
+        for index in range(3):
+            facts = domain_of(skill).task(index).metadata
+            for constant in {json.dumps(case[1]) for case in facts["cases"]}:
+                code = f"import json\ndef {facts['name']}(*values): return json.loads({constant!r})"
+                if constant in ("null", "0", "[]", '""', "1"):
+                    assert passes_cases(code, facts["name"], facts["cases"]) == 0.0
+            results_of = [json.dumps(case[1]) for case in facts["cases"]]
+            assert len(set(results_of)) >= 3 and results_of[0] != results_of[1]
 
 
 def test_the_hidden_tests_are_not_in_the_prompt() -> None:

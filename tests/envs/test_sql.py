@@ -233,6 +233,32 @@ def test_schemas_are_judged_by_what_they_accept(statement: str, right: float) ->
     assert judge_schema("t", ["id", "a"], statement, TRIALS) == right
 
 
+CLAUSES = (
+    r" NOT NULL(?! CHECK)",
+    r"(?<=TEXT) NOT NULL CHECK",
+    r" UNIQUE(?! \()",
+    r",\s+UNIQUE \([^)]*\)",
+    r" DEFAULT \d+",
+)
+CLAUSES += (r" CHECK \(\w+ BETWEEN \d+ AND \d+\)", r" CHECK \(status IN \([^)]*\)\)", r",\s+CHECK \(closed >= opened\)")
+CLAUSES += (r",\s+CHECK \(length\(\w+\) <= \d+\)",)
+
+
+def test_a_table_that_lacks_one_of_the_rules_is_wrong() -> None:
+    dropped = set()
+    for index in range(12):
+        facts = DOMAINS["sql/schema-hard"].task(index).metadata
+        gold = source_of(DOMAINS["sql/schema-hard"].task(index).reference)
+        trials = [list(each) for each in facts["trials"]]
+        assert judge_schema(facts["table"], facts["columns"], gold, trials) == 1.0
+        for clause in CLAUSES:
+            weaker = re.sub(clause, " CHECK" if "NULL CHECK" in clause else "", gold, count=1)
+            if weaker != gold:
+                dropped.add(clause)
+                assert judge_schema(facts["table"], facts["columns"], weaker, trials) == 0.0, weaker
+    assert len(dropped) == len(CLAUSES)
+
+
 # ---- results and rows ------------------------------------------------------------------------------------------------
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from itertools import groupby
+from datetime import date
+from itertools import groupby, pairwise
 from typing import Any
 
 import pytest
@@ -93,9 +94,82 @@ def _in_order(parents: Parents, children: Children, n: int) -> list[Row]:
     return [(row[0],) for row in order[2 : n + 4]]
 
 
+def _running(parents: Parents, children: Children) -> list[Row]:
+    known = sorted((row for row in children if row[3] is not None), key=lambda row: (row[4], row[0]))
+    return [(row[0], sum(x[3] for x in known[: i + 1] if x[2] == row[2])) for i, row in enumerate(known)]
+
+
+def _before(parents: Parents, children: Children) -> list[Row]:
+    found, last = [], dict[str, int]()
+    for row in sorted(children, key=lambda row: (row[4], row[0])):
+        found.append((row[0], last.get(row[2])))
+        last[row[2]] = row[0]
+    return found
+
+
+def _moving(parents: Parents, children: Children) -> list[Row]:
+    known = sorted((row for row in children if row[3] is not None), key=lambda row: (row[4], row[0]))
+    parts = [[x[3] for x in known[max(0, i - 3) : i + 1]] for i in range(len(known))]
+    return [(row[0], sum(part) / len(part)) for row, part in zip(known, parts, strict=True)]
+
+
+def _ranks(parents: Parents, children: Children) -> list[Row]:
+    known = [row for row in parents if row[2] is not None and row[3] is not None]
+    found = []
+    for row in known:
+        here = {x[3] for x in known if x[2] == row[2]}
+        found.append((row[1], 1 + sum(x > row[3] for x in here), max(here) - row[3]))
+    return found
+
+
+def _gaps(parents: Parents, children: Children) -> list[Row]:
+    found = []
+    for parent in parents:
+        days = sorted(date.fromisoformat(row[4]) for row in children if row[1] == parent[0])
+        if len(days) >= 2:
+            found.append((parent[1], max((b - a).days for a, b in pairwise(days))))
+    return found
+
+
+def _top(parents: Parents, children: Children) -> list[Row]:
+    known = [row for row in children if row[3] is not None]
+    best = [row for row in known if sum(x[2] == row[2] and x[3] > row[3] for x in known) < 3]
+    return [(row[2], row[0], row[3]) for row in sorted(best, key=lambda row: (row[2], -row[3], row[0]))]
+
+
+def _quarters(parents: Parents, children: Children) -> list[Row]:
+    totals: dict[str, list[int]] = defaultdict(list)
+    for row in children:
+        totals[f"{row[4][:4]}-Q{(int(row[4][5:7]) - 1) // 3 + 1}"].append(row[3] or 0)
+    return [(quarter, len(values), sum(values)) for quarter, values in sorted(totals.items())]
+
+
+def _no_shared_kind(parents: Parents, children: Children) -> list[Row]:
+    first = {row[2] for row in children if row[1] == 1}
+    return [(p[1],) for p in parents if not first & {row[2] for row in children if row[1] == p[0]}]
+
+
+def _above_mean_total(parents: Parents, children: Children) -> list[Row]:
+    totals = {
+        p[1]: sum(row[3] for row in children if row[1] == p[0] and row[3] is not None)
+        for p in parents
+        if any(row[1] == p[0] and row[3] is not None for row in children)
+    }
+    return [(name,) for name, total in totals.items() if total * len(totals) > sum(totals.values())]
+
+
 @pytest.mark.parametrize(
     ("line", "right"),
     [
+        (q.WINDOW[2], _running),
+        (q.WINDOW[3], _before),
+        (q.WINDOW[4], _moving),
+        (q.WINDOW[5], _ranks),
+        (more.DATES[5], _gaps),
+        (more.DATES[6], _quarters),
+        (more.TOP_N[3], _top),
+        (q.ANTI_JOIN[5], _no_shared_kind),
+        (q.SUBQUERY[4], _above_mean_total),
         (more.RUNS[1], _runs),
         (more.RUNS[3], lambda p, c: _longest(p, c, 40)),
         (more.RECURSIVE[1], _depths),
@@ -114,7 +188,7 @@ def _in_order(parents: Parents, children: Children, n: int) -> list[Row]:
 )
 def test_golds_agree_with_plain_python(line: q.Line, right: Callable[[Parents, Children], list[Row]]) -> None:
     for name, world in WORLDS.items():
-        fill = {key: getattr(world, key) for key in world.__slots__} | {"v": 40, "last": 7}
+        fill = {key: getattr(world, key) for key in world.__slots__} | {"v": 40, "n": 3, "last": 7}
         query = line[2].format(**fill)
         for seed in range(3):
             for kind, connection in zip(HIDDEN, hidden_databases(world, seed), strict=True):
