@@ -233,7 +233,7 @@ def test_schemas_are_judged_by_what_they_accept(statement: str, right: float) ->
     assert judge_schema("t", ["id", "a"], statement, TRIALS) == right
 
 
-CLAUSES = (
+CLAUSES: tuple[str, ...] = (
     r" NOT NULL(?! CHECK)",
     r"(?<=TEXT) NOT NULL CHECK",
     r" UNIQUE(?! \()",

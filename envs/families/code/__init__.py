@@ -84,7 +84,11 @@ SKILLS = (
     _written(
         "stdin_program",
         performance.ask_stdin_program,
-        three({"kinds": (0, 1), "size": 6}, {"kinds": (0, 1, 2, 4), "size": 12}, {"kinds": (2, 3, 4), "size": 20}),
+        three(
+            {"kinds": (0, 1, 5), "size": 6},
+            {"kinds": (0, 1, 2, 4, 5, 6, 7), "size": 12},
+            {"kinds": (2, 3, 4, 6, 7), "size": 20},
+        ),
         performance.judge_stdin,
     ),
     # changing and testing

@@ -17,6 +17,7 @@ from envs.families.code.common import (
     NAMES,
     PROGRAMS,
     PYTHON_ANSWER,
+    WORDS,
     fenced,
     numbers,
     own_function,
@@ -140,8 +141,7 @@ def judge_fast(answer: str, task: Task) -> float:
 STDIN_TASKS = (
     (
         "The first line holds a whole number n, the second line n whole numbers. Print their mean and their "
-        "{which} deviation from "
-        "the mean, separated by a space (real numbers).",
+        "{which} absolute deviation from the mean, separated by a space (real numbers).",
         "n = int(input())\nv = list(map(int, input().split()))\nm = sum(v) / n\nd = [abs(x - m) for x in v]\n"
         "print(m, {code})\n",
         "list",
@@ -191,6 +191,33 @@ STDIN_TASKS = (
         "    else:\n        print({fun}(s) if s else 'empty')\n",
         "stack",
     ),
+    (
+        "The first line holds n and q, the second line n whole numbers. Each of the next q lines holds l and "
+        "r, 1 <= l <= r "
+        "<= n. For each of them print, on a line of its own, {what} the numbers from position l to r (both included, "
+        "counted from 1).",
+        "n, q = map(int, input().split())\nv = list(map(int, input().split()))\nfor _ in range(q):\n"
+        "    l, r = map(int, input().split())\n    print({fun}(v[l - 1:r]))\n",
+        "queries",
+    ),
+    (
+        "The input is a text of several lines. Words are separated by white space. Print the {k} most frequent "
+        "words (all, if "
+        "there are fewer different ones), each on a line with its number of occurrences after a space: the "
+        "most frequent first, "
+        "equally frequent ones in {by} order.",
+        "import sys\nt = {{}}\nfor line in sys.stdin:\n    for w in line.split():\n        t[w] = t.get(w, 0) + 1\n"
+        "for w in sorted({sorted}, key=lambda w: -t[w])[:{k}]:\n    print(w, t[w])\n",
+        "words",
+    ),
+    (
+        "The first line holds r and c; each of the next r lines holds c whole numbers. For each {axis}, in "
+        "order, print on a "
+        "line of its own {what} its numbers, except for {axis} {k}, counted from 1, for which you print 'skipped'.",
+        "r, c = map(int, input().split())\nm = [list(map(int, input().split())) for _ in range(r)]\n"
+        "for i, line in enumerate({lines}, 1):\n    print('skipped' if i == {k} else {fun}(line))\n",
+        "matrix",
+    ),
 )
 _NUMBER = re.compile(r"[+-]?[0-9]{1,40}(?:\.[0-9]{0,40})?(?:[eE][+-]?[0-9]{1,3})?")
 
@@ -199,9 +226,7 @@ def ask_stdin_program(rng: random.Random, *, kinds: tuple[int, ...], size: int, 
     """A program from standard input to standard output."""
     words, code, shape = STDIN_TASKS[rng.choice(kinds)]
     fill: dict[str, Any] = {}
-    fill["which"], fill["code"] = rng.choice(
-        [("largest", "max(d)"), ("mean absolute", "sum(d) / n"), ("smallest", "min(d)")]
-    )
+    fill["which"], fill["code"] = rng.choice([("largest", "max(d)"), ("mean", "sum(d) / n"), ("smallest", "min(d)")])
     fill["order"], fill["flip"] = rng.choice([("in descending order", "v"), ("in ascending order", "v[::-1]")])
     fill["by"], fill["sorted"] = rng.choice(
         [("alphabetical", "sorted(t)"), ("reverse alphabetical", "sorted(t)[::-1]")]
@@ -214,6 +239,8 @@ def ask_stdin_program(rng: random.Random, *, kinds: tuple[int, ...], size: int, 
     fill["op"], fill["what"], fill["fun"] = rng.choice(
         [("sum", "the sum of", "sum"), ("low", "the smallest of", "min"), ("count", "how many there are of", "len")]
     )
+    fill["axis"], fill["lines"] = rng.choice([("row", "m"), ("column", "zip(*m)")])
+    fill["k"] = rng.randint(2, 4)
     source = code.format(**fill)
     inputs = [_stdin(rng, shape, size if i else 4, fill["op"]) for i in range(tests)]
     outputs = [_own_output(source, text) for text in inputs]
@@ -240,6 +267,15 @@ def _stdin(rng: random.Random, shape: str, size: int, op: str) -> str:
     if shape == "grid":
         width = rng.randint(2, size)
         return f"{n} {width}\n" + "".join("".join(rng.choice("#..#.") for _ in range(width)) + "\n" for _ in range(n))
+    if shape == "queries":
+        pairs = [sorted((rng.randint(1, n), rng.randint(1, n))) for _ in range(rng.randint(1, size))]
+        return f"{n} {len(pairs)}\n{line}\n" + "".join(f"{low} {high}\n" for low, high in pairs)
+    if shape == "words":
+        return "".join(" ".join(rng.choices(WORDS[:8], k=rng.randint(1, 6))) + "\n" for _ in range(n))
+    if shape == "matrix":
+        width = rng.randint(2, size)
+        rows = [" ".join(str(rng.randint(-9, 30)) for _ in range(width)) for _ in range(n)]
+        return f"{n} {width}\n" + "".join(f"{row}\n" for row in rows)
     return "".join(rng.choice([f"push {rng.randint(-9, 30)}", "pop", op]) + "\n" for _ in range(2 * n))
 
 

@@ -303,7 +303,8 @@ def run_operations(calls):
 
 def ask_stateful_class(rng: random.Random, *, methods: int, calls: int, tests: int = 8) -> Question:
     """A class with a state, judged by the results of series of calls."""
-    name = rng.choice(["Store", "Depot", "Pantry", "Ledger", "Stock", "Tally", "Basket", "Cellar"])
+    noun = rng.choice(["Store", "Depot", "Pantry", "Ledger", "Stock", "Tally", "Basket", "Cellar"])
+    name = rng.choice(WORDS).title() + noun
     others = [method for method in STORE_METHODS if method != "add"]
     chosen = ["add", *rng.sample(others, methods - 1)]
     cap = rng.randint(8, 20)
@@ -327,7 +328,7 @@ def ask_stateful_class(rng: random.Random, *, methods: int, calls: int, tests: i
 
     cases = results(source + DRIVER.format(name=name), "run_operations", [[series(calls)] for _ in range(tests)])
     shown = "\n".join(
-        f"{name.lower()}.{method}({', '.join(map(repr, values))}) -> {value!r}"
+        f"{noun.lower()}.{method}({', '.join(map(repr, values))}) -> {value!r}"
         for (method, values), value in zip(cases[0][0][0][:6], cases[0][1], strict=False)
     )
     text = (
@@ -336,7 +337,7 @@ def ask_stateful_class(rng: random.Random, *, methods: int, calls: int, tests: i
         "with these methods:\n- "
         + "\n- ".join(STORE_METHODS[method][0].format(cap=cap) for method in chosen)
         + "\nA name is known while it has a count. Amounts are whole numbers of at least 1.\n\n"
-        f"Example, on a new {name.lower()}:\n{shown}\n\n{PYTHON_ANSWER}"
+        f"Example, where {noun.lower()} = {name}():\n{shown}\n\n{PYTHON_ANSWER}"
     )
     return Question(
         text, fenced(source), {"name": "run_operations", "cases": cases, "driver": DRIVER.format(name=name)}
