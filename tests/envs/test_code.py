@@ -17,7 +17,7 @@ from envs.families.code import lists as pipelines
 from envs.families.code.algorithms import CHOICES
 from envs.families.code.common import own_function, passes_cases, results, source_of
 from envs.families.code.performance import FAST, _fast_sources, judge_stdin, same_output
-from envs.families.code.structures import INTERVAL_TASKS
+from envs.families.code.structures import DATE_TASKS, DRIVER, INTERVAL_TASKS, LEAVES, NODES
 from envs.types import Task
 
 needs_sandbox = pytest.mark.skipif(bool(sandbox.available()), reason="no sandbox here")
@@ -201,6 +201,74 @@ def test_intervals(kind: str, closed: bool, expected: Any) -> None:
     spans = [[2, 3], [1, 3], [4, 6], [9, 9]] if closed else [[2, 3], [1, 3], [4, 6]]
     fill = {"plus": " + 1" if closed else "", "minus": "" if closed else " - 1", "low": 0, "high": 12, "k": 2}
     assert own_function("def f(spans):\n" + INTERVAL_TASKS[kind][1].format(**fill), "f")(spans) == expected
+
+
+@pytest.mark.parametrize(
+    ("number", "first", "second", "expected"),
+    [
+        (0, "2024-03-01", "2024-03-31", 5),  # Fridays
+        (1, "2024-03-01", "2024-03-08", 4),  # Fri, Mon, Tue, Wed, Thu without the 5th
+        (2, "2024-02-29", "2024-04-29", ["2024-02-29", "2024-03-31"]),
+        (3, "2024-01-31", "2024-02-29", [0, 1, 0]),
+        (3, "2023-02-28", "2024-03-01", [1, 0, 2]),
+        (3, "2020-02-29", "2021-03-01", [1, 0, 1]),
+        (4, "2024-03-02", "2024-04-30", "2024-03-15"),  # a Friday, the 15th
+        (4, "2024-03-02", "2024-03-14", None),
+        (5, "2024-02-28", "2024-03-01", {"2024-02": 2}),  # the first of March is a Friday
+        (6, "2024-03-01", "2024-03-21", ["2024-03-01", "2024-03-11", "2024-03-21"]),
+        (6, "2024-03-01", "2024-03-31", ["2024-03-01", "2024-03-11", "2024-03-21"]),  # Sunday's moves past the end
+    ],
+)
+def test_dates(number: int, first: str, second: str, expected: Any) -> None:
+    fill = {"day": "Friday", "w": 4, "k": 5, "n": 10}
+    source = "from datetime import date, timedelta\ndef f(first, second):\n" + DATE_TASKS[number][1].format(**fill)
+    assert own_function(source, "f")(first, second) == expected
+
+
+def test_trees_by_hand() -> None:
+    tree = [3, [1, -4, []], [[2, 5]]]  # numbers count themselves; sums at even depth, maxima at odd depth
+    leaf, total, largest = LEAVES[0][1], NODES[0][1], NODES[1][1]
+    source = (
+        f"def f(tree):\n    def go(node, depth):\n        if isinstance(node, int):\n            return {leaf}\n"
+        f"        parts = [go(child, depth + 1) for child in node]\n"
+        f"        return ({total}) if depth % 2 == 0 else ({largest})\n    return go(tree, 0)"
+    )
+    assert own_function(source, "f")(tree) == 3 + 1 + 7
+    assert [eval(code.format(k=3), {"node": -4, "depth": 2}) for _, code in LEAVES] == [-4, -8, -4, 4, 0, 4]
+    assert [eval(code, {"parts": [5, 1, 4]}) for _, code in NODES] == [10, 5, 13, 0, 4, 9]
+    assert [eval(code, {"parts": []}) for _, code in NODES] == [0] * 6
+
+
+COUNTER = """class Shelf:
+    def __init__(self): self.n = {}
+    def add(self, name, amount):
+        self.n[name] = min(9, self.n.get(name, 0) + amount)
+        return self.n[name]
+    def total(self): return sum(self.n.values())
+"""
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    ("code", "right"),
+    [(COUNTER, 1.0), (COUNTER.replace("min(9, ", "min(8, "), 0.0), (COUNTER.replace("Shelf", "Desk"), 0.0)],
+)
+def test_a_class_is_judged_by_what_its_methods_return(code: str, right: float) -> None:
+    calls = [["add", ["a", 5]], ["add", ["a", 5]], ["add", ["b", 1]], ["total", []]]
+    cases = [[[calls], [5, 9, 1, 10]]]
+    task = task_with("stateful_class", code, name="run_operations", cases=cases, driver=DRIVER.format(name="Shelf"))
+    assert value("stateful_class", task, f"```python\n{code}```") == right
+
+
+def test_examples_in_prompts_hold() -> None:
+    """What a prompt says that a call gives is what the reference solution gives."""
+    for skill in ("tree_fold", "robot", "record_report", "parse_format", "intervals", "best_choice"):
+        for index in range(6):
+            task = domain_of(skill).task(index)
+            space: dict[str, Any] = {}
+            exec(source_of(task.reference), space)
+            shown = [line for line in task.prompt[-1].text.split("\n") if line.startswith(f"{task.metadata['name']}(")]
+            assert shown and all(eval(line, space) is True for line in shown)
 
 
 def test_fast_solutions_agree_with_slow_ones() -> None:
