@@ -10,13 +10,15 @@ import importlib
 from collections.abc import Mapping
 
 from envs.domain import Domain, Family
-from envs.families import logic, math, reasoning_gym, sequence, text, tools_toy
+from envs.families import code, logic, math, reasoning_gym, sequence, sql, text, tools_toy
 
 FAMILIES: dict[str, Family] = {
+    "code": code.FAMILY,
     "logic": logic.FAMILY,
     "math": math.FAMILY,
     "reasoning_gym": reasoning_gym.FAMILY,
     "sequence": sequence.FAMILY,
+    "sql": sql.FAMILY,
     "text": text.FAMILY,
     "tools": tools_toy.FAMILY,
 }
