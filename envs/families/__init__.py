@@ -10,9 +10,10 @@ import importlib
 from collections.abc import Mapping
 
 from envs.domain import Domain, Family
-from envs.families import logic, math, reasoning_gym, sequence, text, tools_toy
+from envs.families import instructions, logic, math, reasoning_gym, sequence, text, tools_toy
 
 FAMILIES: dict[str, Family] = {
+    "instructions": instructions.FAMILY,
     "logic": logic.FAMILY,
     "math": math.FAMILY,
     "reasoning_gym": reasoning_gym.FAMILY,
