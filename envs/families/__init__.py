@@ -10,9 +10,10 @@ import importlib
 from collections.abc import Mapping
 
 from envs.domain import Domain, Family
-from envs.families import instructions, logic, math, reasoning_gym, sequence, text, tools_toy
+from envs.families import dialogue, instructions, logic, math, reasoning_gym, sequence, text, tools_toy
 
 FAMILIES: dict[str, Family] = {
+    "dialogue": dialogue.FAMILY,
     "instructions": instructions.FAMILY,
     "logic": logic.FAMILY,
     "math": math.FAMILY,
