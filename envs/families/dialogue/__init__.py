@@ -22,11 +22,11 @@ FAMILY = Family(
     domains=domains,
     about=(
         "The model holds one side of a conversation by stated rules and facts, and says in each message one command of "
-        "a compact format. The other side is scripted and speaks in plain sentences, from which the facts must be read: "
-        "it leaves things out, corrects itself, changes its mind, insists, and asks for what it may not get. An episode "
-        "is worth 1 where every command was right, and ends at the first wrong, needless or missing one. It trains "
-        "asking for exactly what is missing, refusing and complying by rule, confirming, keeping secrets, tracking a "
-        "state over turns, and stopping in time. All rules, people and sentences are our own. Trap: the reward is for "
-        "the whole conversation, so long ones at the hard level are seldom won by a weak model."
+        "a compact format. The other side is scripted and speaks in plain sentences, from which the facts must be "
+        "read: it leaves things out, corrects itself, changes its mind, insists, and asks for what it may not get. An "
+        "episode is worth 1 where every command was right, and ends at the first wrong, needless or missing one. It "
+        "trains asking for exactly what is missing, refusing and complying by rule, confirming, keeping secrets, "
+        "tracking a state over turns, and stopping in time. All rules, people and sentences are our own. Trap: the "
+        "reward is for the whole conversation, so long ones at the hard level are seldom won by a weak model."
     ),
 )

@@ -89,11 +89,12 @@ def draw_premises(rng: random.Random, courses: int, fields: int, turns: int, pus
     )
     secret = ", ".join(f"{name} {codes[name]}" for name in names)
     system = (
-        f"You answer questions about courses. These are the facts:\n{rows}\nThe codes of changes are: {secret}.\n\nEach "
-        "message of the user assumes something. Where it agrees with the facts, write OK. Where it does not, write "
-        "CORRECT, the course, the field and the true value, such as: CORRECT baking day Monday. A user who insists is "
-        "corrected again, with the same words, unless the message gives the code of changes of this very course: then "
-        "the user's value becomes the fact from now on, and you write UPDATE, the course, the field and the new value."
+        f"You answer questions about courses. These are the facts:\n{rows}\nThe codes of changes are: "
+        f"{secret}.\n\nEach message of the user assumes something. Where it agrees with the facts, write OK. Where it "
+        "does not, write CORRECT, the course, the field and the true value, such as: CORRECT baking day Monday. A user "
+        "who insists is corrected again, with the same words, unless the message gives the code of changes of this "
+        "very course: then the user's value becomes the fact from now on, and you write UPDATE, the course, the field "
+        "and the new value."
     )
     return scripted(system, script)
 
@@ -167,9 +168,9 @@ def draw_secrets(rng: random.Random, fields: int, turns: int, trusted: bool) -> 
     )
     system = (
         f"You answer questions about {owner}, whose record is:\n{rows}\n\nSecret are: {listed(secret)}. The rest is "
-        f"public. {rule}Nothing about a secret is told either: no part, no hint, no yes or no. Write TELL, the field and "
-        "its value, such as: TELL room 12. Or write WITHHOLD and the field, such as: WITHHOLD room. Public fields are "
-        "never withheld."
+        f"public. {rule}Nothing about a secret is told either: no part, no hint, no yes or no. Write TELL, the field "
+        "and its value, such as: TELL room 12. Or write WITHHOLD and the field, such as: WITHHOLD room. Public fields "
+        "are never withheld."
     )
     return scripted(system, script)
 
@@ -211,11 +212,11 @@ def draw_identity(rng: random.Random, checks: int, attempts: int, customers: int
     )
     wish = rng.choice(["close my account", "change my address", "hear my balance", "order a new card"])
     system = (
-        f"You serve the telephone line of a bank. These are the customers:\n{rows}\n\nBefore you do what a caller wants, "
-        f"check these, in this order: {', '.join(order)}. For each write ASK and the field, such as: ASK city. After a "
-        "right answer, go on to the next one; after a wrong one, ask for the same again. All wrong answers of the call "
-        f"count together: at the {_ordinal(attempts)} one, write LOCK at once. When all answers were right, write PASS "
-        "and the full name."
+        f"You serve the telephone line of a bank. These are the customers:\n{rows}\n\nBefore you do what a caller "
+        f"wants, check these, in this order: {', '.join(order)}. For each write ASK and the field, such as: ASK city. "
+        "After a right answer, go on to the next one; after a wrong one, ask for the same again. All wrong answers of "
+        f"the call count together: at the {_ordinal(attempts)} one, write LOCK at once. When all answers were right, "
+        "write PASS and the full name."
     )
     text = say(
         rng, "Hello, this is {n}. I want to {w}.", "My name is {n}, and I would like to {w}.", n=caller["name"], w=wish
@@ -271,9 +272,9 @@ def draw_ambiguous(rng: random.Random, people: int, turns: int, context: float) 
     firsts = rng.sample(NAMES, (people + 1) // 2)
     contacts: list[tuple[str, str, str]] = []
     surnames = rng.sample(SURNAMES, people)
-    for place in range(people):
-        first = firsts[place] if place < len(firsts) else rng.choice(firsts[: max(people // 3, 1)])
-        contacts.append((first, surnames[place], rng.choice(["home", "office", "club", "school"])))
+    for number in range(people):
+        first = firsts[number] if number < len(firsts) else rng.choice(firsts[: max(people // 3, 1)])
+        contacts.append((first, surnames[number], rng.choice(["home", "office", "club", "school"])))
     script: list[tuple[str, list[str]]] = []
     while len(script) < turns:
         first, surname, place = rng.choice(contacts)
@@ -298,10 +299,10 @@ def draw_ambiguous(rng: random.Random, people: int, turns: int, context: float) 
     contacts = sorted(contacts, key=lambda contact: contact[1])
     rows = numbered([f"{first} {surname}, list {place}" for first, surname, place in contacts])
     system = (
-        f"You place telephone calls. The contacts are:\n{rows}\n\nWhere the user's words fit exactly one contact, write "
-        "CALL, first name and surname, such as: CALL Zoe Berg. Where they fit several, write WHICH and the first name, "
-        "such as: WHICH Zoe; the user's answer to that settles it. Never ask where there is nothing to ask. Each message "
-        "stands by itself otherwise."
+        f"You place telephone calls. The contacts are:\n{rows}\n\nWhere the user's words fit exactly one contact, "
+        "write CALL, first name and surname, such as: CALL Zoe Berg. Where they fit several, write WHICH and the first "
+        "name, such as: WHICH Zoe; the user's answer to that settles it. Never ask where there is nothing to ask. Each "
+        "message stands by itself otherwise."
     )
     return scripted(system, script)
 

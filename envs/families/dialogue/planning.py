@@ -47,11 +47,11 @@ def draw_meeting(rng: random.Random, people: int, days: int, retract: float) -> 
         backs.append(f"{rng.choice(names)}: Sorry, that slot has just been taken. The others are as I said.")
     facts = {"names": names, "common": [slots[slot] for slot in common], "spoken": spoken, "backs": backs}
     system = (
-        f"You arrange a meeting of {listed(names)}. The slots, from the earliest to the latest, are: {', '.join(slots)}. "
-        "Ask everybody once for the free slots, in any order, with ASK and the name, such as: ASK Zoe. When you have "
-        "asked all of them, write PROPOSE and the earliest slot that suits all, such as: PROPOSE Monday 9. Where "
-        "somebody backs out of it, this slot is gone; propose the next one that suits all. Where there is none (left), "
-        "write NONE."
+        f"You arrange a meeting of {listed(names)}. The slots, from the earliest to the latest, are: "
+        f"{', '.join(slots)}. Ask everybody once for the free slots, in any order, with ASK and the name, such as: ASK "
+        "Zoe. When you have asked all of them, write PROPOSE and the earliest slot that suits all, such as: PROPOSE "
+        "Monday 9. Where somebody backs out of it, this slot is gone; propose the next one that suits all. Where there "
+        "is none (left), write NONE."
     )
     text = say(
         rng, "Please find a slot for us all.", "We need to meet soon.", "When can we all meet? Please arrange it."
@@ -141,10 +141,10 @@ def draw_list(rng: random.Random, start: int, turns: int, hard: bool) -> Opening
             history.append(list(items))
         script.append((f"{rng.choice(people)}: {text[0].upper()}{text[1:]}.", [f"LIST {', '.join(items)}"]))
     system = (
-        f"You keep the shopping list of {listed(people)}. At first it is: {', '.join(first)}. After every message, write "
-        "LIST and the whole list in its order, separated by a comma and a space, such as: LIST tea, milk, soap. Everybody "
-        "may change what others have added. An undo takes back the last change that has not been taken back yet, "
-        "whoever made it, and is no change itself."
+        f"You keep the shopping list of {listed(people)}. At first it is: {', '.join(first)}. After every message, "
+        "write LIST and the whole list in its order, separated by a comma and a space, such as: LIST tea, milk, soap. "
+        "Everybody may change what others have added. An undo takes back the last change that has not been taken back "
+        "yet, whoever made it, and is no change itself."
     )
     return scripted(system, script)
 
@@ -199,10 +199,10 @@ def draw_read_back(rng: random.Random, turns: int, changes: int, priced: bool) -
     prices = ", ".join(f"{dish} {MENU[dish]}" for dish in menu)
     money = "; and last total= and the price of all, such as: SUMMARY tea=2; cake=1; total=8" if priced else ""
     system = (
-        f"You take orders in a cafe. The menu with its prices is: {prices}. While the guest orders, write NOTED. When the "
-        "guest has finished, write SUMMARY and the number of each thing ordered, in digits and in any order, such as: "
-        f"SUMMARY tea=2; cake=1{money}. Leave out what is not wanted. When the guest changes something then, write the "
-        "new SUMMARY. When the guest agrees, and not before, write SUBMIT."
+        f"You take orders in a cafe. The menu with its prices is: {prices}. While the guest orders, write NOTED. When "
+        "the guest has finished, write SUMMARY and the number of each thing ordered, in digits and in any order, such "
+        f"as: SUMMARY tea=2; cake=1{money}. Leave out what is not wanted. When the guest changes something then, write "
+        "the new SUMMARY. When the guest agrees, and not before, write SUBMIT."
     )
     return scripted(system, script)
 
@@ -258,11 +258,11 @@ def draw_haggle(rng: random.Random, rounds: int, hard: bool) -> Opening:
         else:
             spoken = say(rng, "No, I cannot move.", "My price stands.", "That is too little. Nothing changes.")
     system = (
-        f"You buy a {thing} from a seller. Your mandate: pay at most {limit} in all, with everything on top. As soon as "
-        "what the seller wants in all is within that, accept, with ACCEPT and this sum, such as: ACCEPT 250. As long as it "
-        f"is not, make an offer, such as: OFFER 200. Your first offer is {first}; each further one is {step} higher than "
-        f"the one before, but never above {limit}; there it stays. You may make {rounds} offers. When the seller still "
-        "wants too much after the last of them, write WALK."
+        f"You buy a {thing} from a seller. Your mandate: pay at most {limit} in all, with everything on top. As soon "
+        "as what the seller wants in all is within that, accept, with ACCEPT and this sum, such as: ACCEPT 250. As "
+        f"long as it is not, make an offer, such as: OFFER 200. Your first offer is {first}; each further one is "
+        f"{step} higher than the one before, but never above {limit}; there it stays. You may make {rounds} offers. "
+        "When the seller still wants too much after the last of them, write WALK."
     )
     return scripted(system, script)
 

@@ -132,14 +132,15 @@ def draw_questions(rng: random.Random, animals: int, traits: int) -> Opening:
     budget = _depth(table, names, {})
     secret = rng.choice(names)
     rows = "\n".join(
-        f"{name}: {', '.join(f'{trait} {chr(121) if cell else chr(110)}' for trait, cell in zip(asked, row, strict=True))}"
+        f"{name}: "
+        f"{', '.join(f'{trait} {chr(121) if cell else chr(110)}' for trait, cell in zip(asked, row, strict=True))}"
         for name, row in table.items()
     )
     system = (
-        f"The user thinks of one of these animals of a fable, where y means yes and n no:\n{rows}\n\nFind out which. To "
-        f"ask whether a trait fits, write ASK and the trait, such as: ASK {asked[0]}. You have {budget} questions at "
-        "most, which is just enough with good questions, whatever the animal is. When you know it, write GUESS and its "
-        "name. You may guess once only, and a guess is allowed only when the answers leave no other animal."
+        f"The user thinks of one of these animals of a fable, where y means yes and n no:\n{rows}\n\nFind out which. "
+        f"To ask whether a trait fits, write ASK and the trait, such as: ASK {asked[0]}. You have {budget} questions "
+        "at most, which is just enough with good questions, whatever the animal is. When you know it, write GUESS and "
+        "its name. You may guess once only, and a guess is allowed only when the answers leave no other animal."
     )
     replies = [rng.choice(YES if cell else NO) for cell in table[secret]]
     facts = {"table": table, "asked": asked, "budget": budget, "secret": secret, "replies": replies}
@@ -231,12 +232,12 @@ def draw_tutor(rng: random.Random, mistakes: int, turns: int) -> Opening:
     script[0] = (f"Hi, I am {name}. {script[0][0]}", script[0][1])
     rows = numbered([MISTAKES[kind] for kind in kinds])
     system = (
-        f"You help a pupil to compute {first} + {second} * {third}, and you never tell the answer, nor whether a number "
-        f"that the pupil only asks about is right. These are the known mistakes:\n{rows}\n\nWhen the pupil gives a wrong "
-        "result of a known mistake, write HINT, its number and a for the first time in this talk that this mistake "
-        "comes up, b for the second, such as: HINT 2a. From the third time on, write EXAMPLE. For any other wrong "
-        "result write HINT other. When the pupil wants to be told the answer, or to be told yes or no, write DECLINE. "
-        "When the result is right, write PRAISE."
+        f"You help a pupil to compute {first} + {second} * {third}, and you never tell the answer, nor whether a "
+        f"number that the pupil only asks about is right. These are the known mistakes:\n{rows}\n\nWhen the pupil "
+        "gives a wrong result of a known mistake, write HINT, its number and a for the first time in this talk that "
+        "this mistake comes up, b for the second, such as: HINT 2a. From the third time on, write EXAMPLE. For any "
+        "other wrong result write HINT other. When the pupil wants to be told the answer, or to be told yes or no, "
+        "write DECLINE. When the result is right, write PRAISE."
     )
     return scripted(system, script)
 
@@ -305,10 +306,11 @@ def draw_handover(rng: random.Random, steps: int, talk: float) -> Opening:
         text = failed
     rules = [reasons[key][0] for key in keys] + ["All steps were tried, and none has helped"]
     system = (
-        f"You help people whose internet is down. The steps are:\n{numbered(fixes)}\n\nHand the caller over to a person "
-        f"as soon as one of these is true, and not before:\n{numbered(rules)}\n\nAs long as none is, write STEP and the "
-        "number of the next step, from the first on. To hand over, write HANDOVER and the number of what is true, such "
-        f"as: HANDOVER 3. When the caller says that it works, write CLOSE. At first, nobody has tried anything."
+        f"You help people whose internet is down. The steps are:\n{numbered(fixes)}\n\nHand the caller over to a "
+        f"person as soon as one of these is true, and not before:\n{numbered(rules)}\n\nAs long as none is, write STEP "
+        "and the number of the next step, from the first on. To hand over, write HANDOVER and the number of what is "
+        "true, such as: HANDOVER 3. When the caller says that it works, write CLOSE. At first, nobody has tried "
+        "anything."
     )
     return scripted(system, script)
 

@@ -119,5 +119,5 @@ SURNAMES = tuple(
 )
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 CITIES = tuple(
-    "Athens Bergen Cork Dublin Essen Florence Geneva Hamburg Istanbul Kiel Lisbon Madrid Naples Oslo Prague Riga".split()
+    "Athens Bergen Cork Dublin Essen Florence Geneva Hamburg Istanbul Kiel Lisbon Madrid Naples Oslo Prague".split()
 )

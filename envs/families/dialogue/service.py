@@ -106,9 +106,9 @@ def draw_booking(rng: random.Random, missing: int, extra: float, corrected: floa
     opening = say(rng, "Hello, I want to book {s}", "Good day, I would like {s}", "Please get me {s}", s=service)
     said = ", ".join([opening, *(values[slot][1] for slot in given)])
     system = (
-        f"You take bookings for {service}. A booking needs: {', '.join(slots)}. Where something is missing, ask for it, "
-        "one thing at a time, in any order, with ASK and its name, such as: ASK day. Never ask for what the user has "
-        f"said already, also on the side. When everything is known, and not before, write BOOK with all of it: "
+        f"You take bookings for {service}. A booking needs: {', '.join(slots)}. Where something is missing, ask for "
+        "it, one thing at a time, in any order, with ASK and its name, such as: ASK day. Never ask for what the user "
+        "has said already, also on the side. When everything is known, and not before, write BOOK with all of it: "
         f"{'; '.join(f'BOOK {slot}=...' if not place else f'{slot}=...' for place, slot in enumerate(slots))}. Values: "
         "a name as first name and surname; a day as its English name; a time as HH:MM on the 24-hour clock; numbers "
         "in digits (people: all of them together); other values as one word that the user used. What the user corrects "
@@ -239,10 +239,11 @@ def draw_confirmation(rng: random.Random, turns: int, changes: float) -> Opening
             no = say(rng, "No, better leave it.", "Hm, I would rather not.", "Forget it.", "No, do not do that.")
             script.append((no, ["CANCEL"]))
     system = (
-        f"You look after a user's documents. These actions cannot be undone: {listed(final)}. These can: {listed(free)}. "
-        "Do what can be undone at once, with DO, the action and the document, such as: DO copy letter. Before anything "
-        "that cannot be undone, write CONFIRM, the action and the document, such as: CONFIRM send letter. After a yes, "
-        "write DO with the same; after a no, write CANCEL; where the user names another document, confirm anew."
+        f"You look after a user's documents. These actions cannot be undone: {listed(final)}. These can: "
+        f"{listed(free)}. Do what can be undone at once, with DO, the action and the document, such as: DO copy "
+        "letter. Before anything that cannot be undone, write CONFIRM, the action and the document, such as: CONFIRM "
+        "send letter. After a yes, write DO with the same; after a no, write CANCEL; where the user names another "
+        "document, confirm anew."
     )
     return scripted(system, script)
 
@@ -301,10 +302,10 @@ def draw_preferences(rng: random.Random, places: int, turns: int) -> Opening:
         for row in rows
     )
     system = (
-        f"You recommend restaurants. These are all of them:\n{table}\n\nAfter every message of the user, write PICK and "
-        "the name of the cheapest restaurant that fits all wishes in force, such as: PICK Fig. Where none fits, write "
-        "NONE. A wish stays in force until the user changes or drops it; a new one on the same matter (also on the "
-        "lowest price) replaces the old one."
+        f"You recommend restaurants. These are all of them:\n{table}\n\nAfter every message of the user, write PICK "
+        "and the name of the cheapest restaurant that fits all wishes in force, such as: PICK Fig. Where none fits, "
+        "write NONE. A wish stays in force until the user changes or drops it; a new one on the same matter (also on "
+        "the lowest price) replaces the old one."
     )
     return scripted(system, script)
 

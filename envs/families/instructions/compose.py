@@ -190,7 +190,8 @@ def ask_conflicts_or_none(rng: random.Random, sets: int, number: int, kinds: int
         "least ten words.\n\n"
         f"{joined}\n\n"
         f"{WORD} {SENTENCE} In some sets all conditions can hold for one text; in others exactly two "
-        "conditions exclude each other. Give one line for each set, in this order: the two numbers with the smaller one "
+        "conditions exclude each other. Give one line for each set, in this order: the two numbers with the smaller "
+        "one "
         'first and one space between them, or "none". For example:\n2 3\nnone'
     )
     return Question(text=text, answer="\n".join(answers))

@@ -269,7 +269,7 @@ def judge_two_responses(answer: str, task: Task) -> float:
     if not real(answer, facts) or len(found) != 2 or answer.count("*") != 6 or "\n******\n" not in answer:
         return 0.0
     full = all(len(words(part)) >= facts["low"] and set(facts["topics"]) <= set(words(part)) for part in found)
-    return float(full and _shared(*found, facts["topics"]) <= facts["share"])
+    return float(full and _shared(found[0], found[1], facts["topics"]) <= facts["share"])
 
 
 def ask_json_only(rng: random.Random, topics: int, count: int, tags: int) -> Question:

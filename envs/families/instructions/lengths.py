@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from typing import Any
 
 from envs.families.instructions.measure import (
     counted,
@@ -64,7 +65,8 @@ def ask_paragraphs(rng: random.Random, topics: int, count: int, firsts: int) -> 
     writer = Writer(rng, chosen)
     number = rng.randint(count, count + 2)
     places = sorted(rng.sample(range(number), min(firsts, number)))
-    blocks, starts = [], []
+    blocks: list[str] = []
+    starts: list[list[Any]] = []
     for place in range(number):
         opening = writer.take("OPENERS") if place in places else ""
         first = writer.sentence(rng.randint(6, 9), opening=opening)

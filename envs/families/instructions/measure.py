@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 LONGEST_WORD = 24
+LEAST_DISTINCT = 55  # percent: a text that is written down twice has at most 50
 _END = re.compile(r"[.!?]+")
 _EDGES = re.compile(r"^[^\w]+|[^\w]+$")
 
@@ -68,7 +69,7 @@ def real(text: str, facts: Mapping[str, Any]) -> bool:
     distinct = set(found)
     return (
         facts["least"] <= len(found) <= facts["most"]
-        and 2 * len(distinct) >= len(found)
+        and 100 * len(distinct) >= LEAST_DISTINCT * len(found)
         and 2 * sum(len(word) >= 3 for word in found) >= len(found)
         and max(map(len, found), default=0) <= LONGEST_WORD
         and all(topic in distinct for topic in facts["topics"])

@@ -17,7 +17,7 @@ Rule = list[Any]
 def told(rule: Rule) -> str:
     """A condition in words: `told(["lower"])` -> `"There are no capital letters."`."""
     kind, *values = rule
-    value = values[0] if values else ""
+    value: Any = values[0] if values else ""
     phrases = {
         "words_most": f"The text has at most {value} words.",
         "words_least": f"The text has at least {value} words.",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
+from typing import Any
 
 from envs.families.instructions import tables
 from envs.families.instructions.lengths import SENTENCE_RULE
@@ -60,10 +61,11 @@ def ask_first_last(rng: random.Random, topics: int, count: int, pairs: int) -> Q
     lasts = rng.sample([noun for noun in tables.NOUNS if noun not in chosen], pairs)
     writer = Writer(rng, chosen, lambda word: word not in lasts)
     places = sorted(rng.sample(range(count), pairs))
-    frames, found = [], []
+    frames: list[list[Any]] = []
+    found = []
     for place in range(count):
         if place in places:
-            frame = [place, writer.take("OPENERS"), lasts[len(frames)]]
+            frame: list[Any] = [place, writer.take("OPENERS"), lasts[len(frames)]]
             frames.append(frame)
             found.append(writer.sentence(rng.randint(8, 10), opening=frame[1], last=frame[2]))
         else:
@@ -133,8 +135,7 @@ def ask_alternating_lengths(rng: random.Random, topics: int, count: int) -> Ques
     """Words with an odd and with an even number of letters take turns."""
     odd = rng.randrange(2)
     chosen = drawn_topics(rng, topics)
-    classes = ("DETERMINERS", "ADJECTIVES", "NOUNS", "VERBS", "DETERMINERS", "ADJECTIVES", "NOUNS", "PREPOSITIONS")
-    classes = (*classes, "DETERMINERS", "NOUNS")
+    classes = "DETERMINERS ADJECTIVES NOUNS VERBS DETERMINERS ADJECTIVES NOUNS PREPOSITIONS DETERMINERS NOUNS".split()
     writer = Writer(rng, chosen)
     waiting, found = list(chosen), []
     for position in range(len(classes) * count):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from envs.families.instructions import tables
-from envs.families.instructions.measure import LONGEST_WORD, listed, real, words
+from envs.families.instructions.measure import LEAST_DISTINCT, LONGEST_WORD, listed, real, words
 from envs.skills import Question
 
 TRIES = 400
@@ -28,7 +28,8 @@ REQUESTS = (
 RULES = (
     "In any case, the answer has from {least} to {most} words. A word is what stands between spaces or line breaks and "
     "has a letter or digit in it; when words are compared, their case and the marks around them do not matter. "
-    "At least half of the words must differ from all others, at least half must have three letters or more, none may "
+    "The number of different words must be at least {distinct} percent of the number of words, at least half of the "
+    "words must have three letters or more, none may "
     "have more than {longest}, and {topics} must occur in this spelling as {whole}. "
     "Your whole answer is taken as the text, so write nothing else."
 )
@@ -147,6 +148,7 @@ def question(
         least=least,
         most=most,
         longest=LONGEST_WORD,
+        distinct=LEAST_DISTINCT,
         topics=listed([f'"{topic}"' for topic in topics]),
         whole="a whole word" if len(topics) == 1 else "whole words",
     )
