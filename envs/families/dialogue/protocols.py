@@ -45,6 +45,8 @@ def draw_triage(rng: random.Random, steps: int) -> Opening:
     for rule in rules:
         low, high, *_ = SIGNS[rule["sign"]]
         side = rng.random() < 0.5
+        if isinstance(rule["high"], int) != isinstance(rule["low"], int) and rng.random() < 0.6:
+            side = isinstance(rule["high"], int)  # rather on than to an end, or else most talks were short
         values[rule["sign"]] = rng.randint(rule["limit"], high) if side else rng.randint(low, rule["limit"] - 1)
     spoken = {sign: say(rng, *SIGNS[sign][3], v=value) for sign, value in values.items()}
     lines = [
@@ -256,7 +258,7 @@ FIXES = (
 )
 
 
-def draw_handover(rng: random.Random, steps: int, talk: float) -> Opening:
+def draw_handover(rng: random.Random, steps: int, talk: float, calm_share: int) -> Opening:
     """Steps of a repair one after the other; some things the caller says must be handed to a person."""
     fixes = rng.sample(FIXES, steps)
     reasons = {
@@ -283,7 +285,7 @@ def draw_handover(rng: random.Random, steps: int, talk: float) -> Opening:
         step += 1
         failed = say(rng, "That did nothing.", "Still dead.", "No change at all.", "I did it, in vain.")
         if rng.random() < talk:
-            event = rng.choice([*keys, "calm", "calm"])
+            event = rng.choice([*keys, "person", *["calm"] * calm_share])
             if event == "person":
                 wishes += 1
                 remark = say(
@@ -297,7 +299,7 @@ def draw_handover(rng: random.Random, steps: int, talk: float) -> Opening:
                 script.append((f"{failed} {remark}", [f"HANDOVER {keys.index(event) + 1}", *last]))
                 break
             failed = f"{failed} {remark}".strip()
-        if rng.random() < 0.2:
+        if rng.random() < 0.12:
             script.append((say(rng, "It works again!", "Oh, now it runs. Thank you!"), ["CLOSE"]))
             break
         if step == steps:
@@ -351,9 +353,9 @@ GAMES = [
         start=Script,
         turns=10,
         levels={
-            "easy": {"steps": 2, "talk": 0.4},
-            "medium": {"steps": 4, "talk": 0.5},
-            "hard": {"steps": 8, "talk": 0.6},
+            "easy": {"steps": 3, "talk": 0.6, "calm_share": 2},
+            "medium": {"steps": 5, "talk": 0.6, "calm_share": 3},
+            "hard": {"steps": 8, "talk": 0.6, "calm_share": 5},
         },
     ),
 ]

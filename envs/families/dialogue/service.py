@@ -46,6 +46,16 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 
 
+OCCASIONS = tuple(
+    f"because of {reason}"
+    for reason in (
+        "a birthday, a wedding, a visit, old friends, a new job, my parents, a holiday, a bet, a conference, "
+        "a reunion, an exam, a silver jubilee, my neighbours, a prize that I won"
+    ).split(", ")
+)
+PLACE_NAMES = "Anchor Bellevue Castello Dragon Elephant Fig Garden Harbour Iris Jasmine Kiosk Lantern Mill Nest".split()
+
+
 def _slot(rng: random.Random, slot: str, hard: bool) -> tuple[str, str]:
     """A value in its canonical form, and as a person says it."""
     if slot == "name":
@@ -104,14 +114,17 @@ def draw_booking(rng: random.Random, missing: int, extra: float, corrected: floa
             correction = [slot, value, f"Wait, I said something wrong before about the {slot}: {spoken_value}."]
             final[slot] = value
     opening = say(rng, "Hello, I want to book {s}", "Good day, I would like {s}", "Please get me {s}", s=service)
+    occasion = rng.choice(OCCASIONS)
+    opening = rng.choice([f"{opening}, {occasion}", f"{opening} {occasion}", opening])
     said = ", ".join([opening, *(values[slot][1] for slot in given)])
     system = (
-        f"You take bookings for {service}. A booking needs: {', '.join(slots)}. Where something is missing, ask for "
-        "it, one thing at a time, in any order, with ASK and its name, such as: ASK day. Never ask for what the user "
-        "has said already, also on the side. When everything is known, and not before, write BOOK with all of it: "
+        f"You take bookings for {service} at the house {rng.choice(PLACE_NAMES)}. A booking needs: {', '.join(slots)}. "
+        "Where something is missing, ask for it, one thing at a time, in any order, with ASK and its name, such as: "
+        "ASK day. Never ask for what the user has said already, also on the side. When everything is known, and not "
+        "before, write BOOK with all of it: "
         f"{'; '.join(f'BOOK {slot}=...' if not place else f'{slot}=...' for place, slot in enumerate(slots))}. Values: "
-        "a name as first name and surname; a day as its English name; a time as HH:MM on the 24-hour clock; numbers "
-        "in digits (people: all of them together); other values as one word that the user used. What the user corrects "
+        "a name as first name and surname; a day as its English name; a time as HH:MM on the 24-hour clock; numbers in "
+        "digits (people: all of them together); other values as one word that the user used. What the user corrects "
         f"counts as corrected.\n\n{HOW}"
     )
     facts = {"slots": list(slots), "given": given, "final": final, "answers": answers, "correction": correction}
@@ -250,7 +263,6 @@ def draw_confirmation(rng: random.Random, turns: int, changes: float) -> Opening
 
 # ---- preferences -----------------------------------------------------------------------------------------------------
 
-PLACE_NAMES = "Anchor Bellevue Castello Dragon Elephant Fig Garden Harbour Iris Jasmine Kiosk Lantern Mill Nest".split()
 TRAITS = {
     "kitchen": ("Greek", "Indian", "Thai", "French"),
     "area": ("north", "south", "centre"),
@@ -276,7 +288,7 @@ def draw_preferences(rng: random.Random, places: int, turns: int) -> Opening:
             del wishes[trait]
             text = say(rng, "The {t} does not matter any more.", "Forget what I said about the {t}.", t=trait)
         elif move == "price":
-            least = rng.choice(prices) + 1
+            least = rng.choice(sorted(prices)[: (places + 1) // 2]) + 1
             text = say(
                 rng, "It should cost at least {p}, I am paying as a treat.", "Nothing below {p}, please.", p=least
             )

@@ -30,7 +30,7 @@ def ask_no_commas(rng: random.Random, topics: int, count: int, also: tuple[str, 
     text = " ".join([first, *writer.sentences(sizes(rng, count))])
     special = (
         f"The first sentence has all of {listed(chosen)} in it, and the text has at least "
-        f"{counted(count + 1, 'sentence')}. These characters occur nowhere in the text: {' '.join(bans)} "
+        f"{counted(count + 1, 'sentence')}. These characters occur nowhere in the text: {' '.join(bans)}\n"
         f"{SENTENCE_RULE}"
     )
     return question(rng, chosen, text, special, {"bans": bans, "count": count + 1})
