@@ -381,3 +381,25 @@ def test_best_questions_are_few() -> None:
             budget = task.metadata["budget"]
             assert (animals - 1).bit_length() <= budget < animals and len(commands) <= budget + 1
             assert commands[-1] == f"GUESS {task.reference}"
+
+
+def _needed(rows: list[tuple[int, ...]]) -> int:
+    """Questions in the worst case, by trying all of them; slow, and sure."""
+    if len(rows) < 2:
+        return 0
+    parts = [
+        ([row for row in rows if row[place]], [row for row in rows if not row[place]]) for place in range(len(rows[0]))
+    ]
+    return min(1 + max(_needed(yes), _needed(no)) for yes, no in parts if yes and no)
+
+
+def test_budgets_are_exact_and_enough_for_every_secret() -> None:
+    for index in range(8):
+        task = DOMAINS["dialogue/twenty_questions"].task(index)
+        facts = task.metadata
+        assert facts["budget"] == _needed([tuple(row) for row in facts["table"].values()])
+        for secret in facts["table"]:
+            play, count = Questions({**facts, "secret": secret}), 0
+            while not play.act(play.best()).done:
+                count += 1
+            assert play.value == 1.0 and count <= facts["budget"]

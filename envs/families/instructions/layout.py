@@ -12,7 +12,7 @@ import re
 from envs.families.instructions import tables
 from envs.families.instructions.lengths import LINE_RULE, SENTENCE_RULE
 from envs.families.instructions.measure import counted, ends_well, lines, listed, real, sentences, words
-from envs.families.instructions.writing import Writer, drawn_topics, question, sizes
+from envs.families.instructions.writing import Writer, drawn_topics, question, settle, sizes
 from envs.skills import Question
 from envs.types import Task
 
@@ -251,10 +251,11 @@ def ask_two_responses(rng: random.Random, topics: int, count: int, share: int) -
     used = set(words(first)) - set(chosen)
     second = " ".join(Writer(rng, chosen, lambda word: word.lower() not in used).sentences(plan))
     text = f"{first}\n******\n{second}"
+    common = f"at most {share} different words" if share else "no words"
     special = (
         "Give two different texts, with a line of exactly six asterisks (******) between them and no other asterisks. "
-        f"Each has all of {listed(chosen)} in it and at least {low} words, and besides these at most {share} different "
-        "words of four letters or more stand in both texts."
+        f"Each has all of {listed(chosen)} in it and at least {low} words, and besides these {common} of four letters "
+        "or more stand in both texts."
     )
     return question(rng, chosen, text, special, {"share": share, "low": low})
 
@@ -276,8 +277,10 @@ def ask_json_only(rng: random.Random, topics: int, count: int, tags: int) -> Que
     """One JSON object with given keys, whose values agree with each other."""
     chosen = drawn_topics(rng, topics)
     keys = [rng.choice(group) for group in (("text", "story", "body"), ("tags", "labels"), ("words", "length"))]
-    writer = Writer(rng, chosen)
-    text = " ".join(writer.sentences(sizes(rng, max(count, topics))))
+    text = settle(
+        lambda: " ".join(Writer(rng, chosen).sentences(sizes(rng, max(count, topics)))),
+        lambda text: sum(len(word) > 4 for word in set(words(text))) >= tags,
+    )
     used = sorted({word for word in words(text) if len(word) > 4})[:tags]
     values = dict(zip(keys, [text, used, len(words(text))], strict=True))
     answer = json.dumps(values)

@@ -103,7 +103,7 @@ def ask_acrostic(rng: random.Random, topics: int, low: int, high: int, ends: tup
     end = rng.choice(ends)
     if end == "last":
         secret = rng.choice([word for word in tables.ACROSTICS if min(low, 4) <= len(word) <= high and _endable(word)])
-    chosen = drawn_topics(rng, topics, lambda noun: noun != secret)
+    chosen = drawn_topics(rng, topics, lambda noun: noun != secret and (end == "first" or noun[-1] not in secret))
 
     def make() -> str:
         writer, found = Writer(rng, chosen), []
@@ -237,7 +237,7 @@ def judge_capital_words(answer: str, task: Task) -> float:
 
 def ask_vowel_starts(rng: random.Random, topics: int, count: int, each: bool) -> Question:
     """A number of words start with a vowel: in the whole text, or in every sentence."""
-    chosen = drawn_topics(rng, topics)
+    chosen = drawn_topics(rng, topics, lambda noun: noun[0] not in "aeiou")
     number = rng.randint(1, 3)
     writer = Writer(rng, chosen, lambda word: word[0] not in "aeiou")
     writer_free = Writer(rng, [], lambda word: word not in chosen)

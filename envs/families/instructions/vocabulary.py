@@ -14,7 +14,7 @@ from envs.families.instructions import tables
 from envs.families.instructions.lengths import SENTENCE_RULE
 from envs.families.instructions.measure import counted, ends_well, letters, listed, real, sentences, tokens, words
 from envs.families.instructions.writing import Writer, drawn_topics, question, settle, sizes
-from envs.skills import Question, Skill, exactly
+from envs.skills import SHORT_TIERS, Question, Skill, exactly
 from envs.types import Task
 
 COMMON = ("the", "our", "this", "that", "my", "his", "their", "your", "every", "some", "and", "by", "with", "across")
@@ -167,8 +167,8 @@ def ask_palindromes(rng: random.Random, topics: int, listed_words: int, count: i
     good = rng.sample(tables.PALINDROMES, count)
     bad = rng.sample(tables.NEAR_PALINDROMES, listed_words - count)
     shown = rng.sample([*good, *bad], listed_words)
-    chosen = drawn_topics(rng, topics)
-    writer = Writer(rng, chosen, lambda word: word not in bad)
+    chosen = drawn_topics(rng, topics, lambda noun: noun not in shown)
+    writer = Writer(rng, chosen, lambda word: word not in shown)
     found = writer.sentences([8] * max(topics, 2))
     found += [writer.sentence(6)[:-1] + f", {palindrome}." for palindrome in good]
     special = (
@@ -312,6 +312,7 @@ SKILLS = [
         name="copy_span",
         ask=ask_copy_span,
         judge=exactly,
+        tiers=SHORT_TIERS,
         levels=_levels(
             {"count": 2, "low": 3, "high": 5}, {"count": 5, "low": 8, "high": 12}, {"count": 11, "low": 20, "high": 30}
         ),
