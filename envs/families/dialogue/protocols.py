@@ -140,10 +140,10 @@ def draw_questions(rng: random.Random, animals: int, traits: int) -> Opening:
     )
     system = (
         f"The user thinks of one of these animals of a fable, where y means yes and n no:\n{rows}\n\nFind out which. "
-        f"To ask whether a trait fits, write ASK and the trait, such as: ASK {asked[0]}. You have {budget} questions at "
-        "most, which is just enough with good questions. Every question must be one after which, whatever the answer "
-        "to it is, the questions left are certain to be enough; any other one is wrong. When the answers leave one "
-        "animal only, and not before, write GUESS and its name."
+        f"To ask whether a trait fits, write ASK and the trait, such as: ASK {asked[0]}. You have {budget} questions "
+        "at most, which is just enough with good questions. Every question must be one after which, whatever the "
+        "answer to it is, the questions left are certain to be enough; any other one is wrong. When the answers leave "
+        "one animal only, and not before, write GUESS and its name."
     )
     replies = [rng.choice(YES if cell else NO) for cell in table[secret]]
     facts = {"table": table, "asked": asked, "budget": budget, "secret": secret, "replies": replies}
