@@ -197,7 +197,7 @@ def draw_read_back(rng: random.Random, turns: int, changes: int, priced: bool) -
         script.append((text, [_summary(order, priced)]))
     script.append((say(rng, "Exactly.", "Yes, that is right.", "Perfect."), ["SUBMIT"]))
     prices = ", ".join(f"{dish} {MENU[dish]}" for dish in menu)
-    money = "; and last total= and the price of all, such as: SUMMARY tea=2; cake=1; total=8" if priced else ""
+    money = "; total=8, where total is the price of all" if priced else ""
     system = (
         f"You take orders in a cafe. The menu with its prices is: {prices}. While the guest orders, write NOTED. When "
         "the guest has finished, write SUMMARY and the number of each thing ordered, in digits and in any order, such "

@@ -123,6 +123,11 @@ def _depth(table: Mapping[str, Sequence[int]], left: tuple[str, ...], memory: di
     return memory[left]
 
 
+def _traits(asked: Sequence[str], row: Sequence[int]) -> str:
+    """`_traits(["fur", "wings"], [1, 0])` -> `"fur y, wings n"`."""
+    return ", ".join(f"{trait} {'y' if cell else 'n'}" for trait, cell in zip(asked, row, strict=True))
+
+
 def draw_questions(rng: random.Random, animals: int, traits: int) -> Opening:
     """A table of made-up traits; the secret animal is to be found with as few questions as the table allows."""
     names = tuple(sorted(rng.sample(ANIMALS, animals)))
@@ -133,11 +138,7 @@ def draw_questions(rng: random.Random, animals: int, traits: int) -> Opening:
             break
     budget = _depth(table, names, {})
     secret = rng.choice(names)
-    rows = "\n".join(
-        f"{name}: "
-        f"{', '.join(f'{trait} {chr(121) if cell else chr(110)}' for trait, cell in zip(asked, row, strict=True))}"
-        for name, row in table.items()
-    )
+    rows = "\n".join(f"{name}: {_traits(asked, row)}" for name, row in table.items())
     system = (
         f"The user thinks of one of these animals of a fable, where y means yes and n no:\n{rows}\n\nFind out which. "
         f"To ask whether a trait fits, write ASK and the trait, such as: ASK {asked[0]}. You have {budget} questions "
