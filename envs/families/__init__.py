@@ -10,10 +10,23 @@ import importlib
 from collections.abc import Mapping
 
 from envs.domain import Domain, Family
-from envs.families import code, logic, math, reasoning_gym, sequence, sql, text, tools_toy
+from envs.families import (
+    code,
+    dialogue,
+    instructions,
+    logic,
+    math,
+    reasoning_gym,
+    sequence,
+    sql,
+    text,
+    tools_toy,
+)
 
 FAMILIES: dict[str, Family] = {
     "code": code.FAMILY,
+    "dialogue": dialogue.FAMILY,
+    "instructions": instructions.FAMILY,
     "logic": logic.FAMILY,
     "math": math.FAMILY,
     "reasoning_gym": reasoning_gym.FAMILY,
