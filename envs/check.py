@@ -83,8 +83,11 @@ def check_domains(
     elsewhere = Elsewhere({check.name: len(check.tasks) for check in checks}, family_paths or {})
     baits = {name: domain for name, domain in all_domains(FAMILIES).items() if name in BAIT} | dict(domains)
     golds = {name: _final_text(domain) for name, domain in baits.items()}
+    known: set[tuple[str, str]] = set()
     for number, (check, domain) in enumerate(zip(checks, domains.values(), strict=True)):
-        _finish(check, domain, _foreign(golds, domain.name, number), seconds)
+        code = (domain.generator_id, domain.verifier_id)
+        _finish(check, domain, {} if code in known else _foreign(golds, domain.name, number), seconds, code in known)
+        known.add(code)
     found = elsewhere.result()
     for check in checks:
         _check_elsewhere(check, found.get(check.name))
@@ -116,16 +119,21 @@ def _started(domain: Domain, num_tasks: int, seconds: float) -> DomainCheck:
     return check
 
 
-def _finish(check: DomainCheck, domain: Domain, foreign_golds: Mapping[str, str], seconds: float) -> None:
+def _finish(
+    check: DomainCheck, domain: Domain, foreign_golds: Mapping[str, str], seconds: float, known_code: bool = False
+) -> None:
+    """`known_code`: another level of the same code was tried already, so that nonsense is tried on one task only."""
     if not check.is_good or not check.tasks:
         return
     _check_tasks(check, domain)
     golds = _check_gold(check, domain, seconds / 4)
     tasks = check.tasks[: len(golds)]
-    _check_hostile(check, domain, tasks[:NUM_HOSTILE_TASKS], golds, foreign_golds)
-    _check_hostile_calls(check, domain, tasks[:NUM_HOSTILE_TASKS])
+    nonsense = tasks[: 1 if known_code else NUM_HOSTILE_TASKS]
+    _check_hostile(check, domain, nonsense, golds, foreign_golds)
+    _check_hostile_calls(check, domain, nonsense)
     if check.is_good:  # else the scorer may raise, and the finding is made
-        _check_constant(check, domain, tasks, golds, seconds / 4)
+        usual = () if known_code and domain.needs_sandbox else CONSTANTS
+        _check_constant(check, domain, tasks, golds, usual, seconds / 4)
 
 
 def _check_elsewhere(check: DomainCheck, found: str | None) -> None:
@@ -277,11 +285,16 @@ def _calls_only(raw: str) -> Policy:
 
 
 def _check_constant(
-    check: DomainCheck, domain: Domain, tasks: Sequence[Task], golds: Sequence[str], seconds: float
+    check: DomainCheck,
+    domain: Domain,
+    tasks: Sequence[Task],
+    golds: Sequence[str],
+    usual: Sequence[str],
+    seconds: float,
 ) -> None:
-    """The best single answer, tried among the most common gold answers and a few usual ones."""
+    """The best single answer, tried among the most common gold answers and the `usual` ones."""
     start = time.perf_counter()
-    for answer in dict.fromkeys([gold for gold, _ in Counter(golds).most_common(3)] + list(CONSTANTS)):
+    for answer in dict.fromkeys([gold for gold, _ in Counter(golds).most_common(3)] + list(usual)):
         mean = sum(score_text(domain, task, answer).value or 0.0 for task in tasks) / len(tasks)
         if mean > check.constant_score:
             check.constant_answer, check.constant_score = answer, mean

@@ -20,6 +20,7 @@ OFF: dict[str, Any] = {
     "balance_bound": 0.0,
     "update_every": 0,
     "retire_after": 0,
+    "fit_tasks": 0,
     "show": False,
 }
 
@@ -55,6 +56,7 @@ def test_what_works() -> None:
         ({"balance": "tokens", "balance_bound": 2.0}, r"mix.update_every=0 must be greater than zero"),
         ({"update_every": 4}, r"mix.update_every=4 is not read with fixed weights"),
         ({"retire_after": -1}, r"mix.retire_after=-1 must be 0 or more"),
+        ({"fit_tasks": -1}, r"mix.fit_tasks=-1 must be 0 or more"),
         ({"adaptive": {"signal": "reward"}}, r"'reward' is not one of none, learnability, improvement"),
         ({"adaptive": {"bound": 3.0}}, r"mix.adaptive.bound=3.0 is not read with mix.adaptive.signal=none"),
         ({"adaptive": {"signal": "learnability", "bound": 0.5}}, r"mix.adaptive.bound=0.5 must be 1 or more"),
