@@ -1,7 +1,7 @@
-"""The command line of the worlds: `python -m envs list|show|score|play|check`.
+"""The command line of the worlds: `python -m envs list|show|score|play|check|pages`.
 
 In: names or globs.  Out: tables or JSON; exit code 0, 1 where a check failed, 2 for a wrong name or option.
-Thin: what it shows is computed in `envs.check` and `envs.demonstrate`.
+Thin: what it shows is computed in `envs.check`, `envs.demonstrate` and `envs.pages`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from envs.check import SECONDS_A_DOMAIN, DomainCheck, check_domains, render_scor
 from envs.demonstrate import demonstrate_sync, run_policy_sync, score_text
 from envs.domain import Domain, Family, select
 from envs.families import FAMILIES, all_domains, with_families
+from envs.pages import render_pages
 from envs.tools import parse_tool_call
 from envs.types import Message, Task
 
@@ -71,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
         "--seconds", type=float, default=SECONDS_A_DOMAIN, metavar="S", help="slow domains get fewer tasks than that"
     )
     check.add_argument("--json", action="store_true")
+    command("pages", "The text of docs/domains.md: every family with a sample.")
     return parser
 
 
@@ -216,6 +218,11 @@ def _check(options: argparse.Namespace) -> int:
     return 0 if all(check.is_good for check in checks) else 1
 
 
+def _pages(options: argparse.Namespace) -> int:
+    print(render_pages(options.families), end="")
+    return 0
+
+
 def _as_json(check: DomainCheck) -> dict[str, Any]:
     return {key: value for key, value in dataclasses.asdict(check).items() if key != "tasks"}
 
@@ -261,6 +268,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "score": _score,
     "play": _play,
     "check": _check,
+    "pages": _pages,
 }
 
 if __name__ == "__main__":

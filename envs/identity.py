@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import linecache
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
@@ -44,8 +45,20 @@ def _sources(function: Callable[..., Any]) -> tuple[str, ...]:
 
 @functools.cache
 def _source(code: CodeType) -> str:
-    """Functions that were made by one line of code (closures) share it."""
-    return inspect.getsource(code)
+    """Its lines, from the first decorator on.  Functions that were made by one line of code (closures) share it.
+
+    `inspect.getsource` says the same, but reads the text token by token to find the end, which takes most of the time
+    of listing hundreds of domains; the compiler wrote down where every instruction ends.
+    """
+    lines = linecache.getlines(code.co_filename)
+    if not lines:
+        raise OSError(f"the source of {code.co_qualname} in {code.co_filename} cannot be read")
+    return "".join(lines[code.co_firstlineno - 1 : _last_line(code)])
+
+
+def _last_line(code: CodeType) -> int:
+    ends = [end for _, end, _, _ in code.co_positions() if end is not None]
+    return max(ends + [_last_line(inner) for inner in code.co_consts if isinstance(inner, CodeType)])
 
 
 def _reachable(start: Callable[..., Any]) -> Iterator[FunctionType]:

@@ -53,4 +53,12 @@ def domains() -> list[Domain]:
     ]
 
 
-FAMILY = Family(name="logic", domains=domains)
+FAMILY = Family(
+    name="logic",
+    domains=domains,
+    about=(
+        "Toy logic for the small policy of `experiment=toy`: truth values of short expressions, even or odd, number "
+        "by number. Several small questions stand in one prompt, so that no constant answer pays; the answer is one "
+        "letter each, compared exactly. For logic that a grown model can learn from, see `reasoning_gym`."
+    ),
+)

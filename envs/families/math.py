@@ -80,4 +80,12 @@ def domains() -> list[Domain]:
     ]
 
 
-FAMILY = Family(name="math", domains=domains)
+FAMILY = Family(
+    name="math",
+    domains=domains,
+    about=(
+        "Toy arithmetic for the small policy of `experiment=toy`: sums, comparisons and the like over small numbers, "
+        "answered by bare numbers that are compared exactly. For problems that a grown model can learn from, see "
+        "`mathematics`."
+    ),
+)

@@ -288,4 +288,15 @@ def _is_hostile(dataset: str, answer: str) -> bool:
 _NO_LEVELS = {
     f"{name}-{level}": f"{name} has one level: {why}" for name, why in ONE_LEVEL.items() for level in ("easy", "hard")
 }
-FAMILY = Family(name="reasoning_gym", domains=domains, excluded=EXCLUDED | _NO_LEVELS)
+FAMILY = Family(
+    name="reasoning_gym",
+    domains=domains,
+    excluded=EXCLUDED | _NO_LEVELS,
+    about=(
+        "The sound datasets of the library reasoning-gym (pinned): algebra, arithmetic, algorithms, cognition, games, "
+        "geometry, graphs, induction and logic, one question each with an answer between tags. Verdicts are the "
+        "library's own, behind guards: scorers that execute or expand what a model wrote run in the sandbox, and "
+        "partial credit for what is no answer is taken away. Some accept any right answer (a plan, a colouring), "
+        "others one string. `python -m envs check` warns where one constant answer is often right (`syllogism`)."
+    ),
+)

@@ -61,4 +61,11 @@ def domains() -> list[Domain]:
     ]
 
 
-FAMILY = Family(name="sequence", domains=domains)
+FAMILY = Family(
+    name="sequence",
+    domains=domains,
+    about=(
+        "Toy work on short rows of numbers for the small policy of `experiment=toy`: the largest, the smallest, the "
+        "sum, and how an arithmetic progression goes on. Answers are bare numbers, compared exactly."
+    ),
+)

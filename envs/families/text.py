@@ -101,4 +101,11 @@ def domains() -> list[Domain]:
     ]
 
 
-FAMILY = Family(name="text", domains=domains)
+FAMILY = Family(
+    name="text",
+    domains=domains,
+    about=(
+        "Toy work on short words for the small policy of `experiment=toy`: sort, reverse, upper case, count, drop "
+        "repeated letters. Answers are compared exactly."
+    ),
+)

@@ -259,4 +259,13 @@ def domains() -> list[Domain]:
     ]
 
 
-FAMILY = Family(name="tools", domains=domains)
+FAMILY = Family(
+    name="tools",
+    domains=domains,
+    about=(
+        "Toy tools for the small policy of `experiment=toy`: a calculator and a key-value store, called with JSON "
+        "arguments, then a final answer. The whole history of calls and results is kept in the prompt. Scored by the "
+        "final answer; an unknown tool, arguments that break the schema and unparseable calls are answered by an error "
+        "that says what was wrong, and cost a turn."
+    ),
+)

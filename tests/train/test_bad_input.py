@@ -33,7 +33,7 @@ MISTAKES: dict[str, tuple[str, ...]] = {
     "+mix.tiers.medium=1": ("low, high, max",),
     "evaluate.tier=medium": ("low, high, max",),
     # choices
-    "experiment=nope": ("ci, qwen3_30b_a3b_2x8, qwen3_30b_a3b_8gpu, toy",),
+    "experiment=nope": ("ci, hundreds, qwen3_30b_a3b_2x8, qwen3_30b_a3b_8gpu, toy",),
     "experiment=toi": ("did you mean 'toy'",),
     "algorithm.loss=dpo": ("did you mean 'dppo'",),
     "algorithm.estimator=median": ("group_mean, leave_one_out",),
@@ -81,7 +81,7 @@ MISTAKES: dict[str, tuple[str, ...]] = {
     "resume=/no/such": ("does not exist", "auto or never"),
     # the mix
     "mix.domains.math/ad=2": ("did you mean 'math/add'",),
-    "mix.families.chess=1": ("no family 'chess'", "families are logic, math"),
+    "mix.families.chess=1": ("no family 'chess'", "families are ", "logic, math"),
     "mix.domains.*/sorted=2": ("matches no domain", "'text/sort'"),
     "mix.families.math=-1": ("finite number, 0 or above",),
     "mix.families.*=0": ("every weight is zero", "mix.families.*=1"),

@@ -18,6 +18,6 @@ def test_help_works_outside_the_checkout(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("usage: python -m train")
-    for line in ("algorithm    cispo, dppo", "experiment   ci, qwen3_30b_a3b_2x8, qwen3_30b_a3b_8gpu, toy"):
+    for line in ("algorithm    cispo, dppo", "experiment   ci, hundreds, qwen3_30b_a3b_2x8, qwen3_30b_a3b_8gpu, toy"):
         assert line in done.stdout
     assert list(tmp_path.iterdir()) == []
