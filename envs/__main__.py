@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument(
-        "--family", action="append", default=[], metavar="NAME=PKG.MODULE:FAMILY", help="add a family of your own"
+        "--family", action="append", default=[], metavar="NAME=PATH", help="add a family of your own: PKG.MODULE:FAMILY, or an adapter's YAML file"
     )
     parser = argparse.ArgumentParser(prog="python -m envs", description="Look at, play and check the domains.")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -80,7 +80,7 @@ def _family_paths(items: Sequence[str]) -> dict[str, str]:
     paths = dict(item.partition("=")[::2] for item in items)
     for name, path in paths.items():
         if not path:
-            raise UsageError(f"--family {name!r} must be written as NAME=PKG.MODULE:FAMILY")
+            raise UsageError(f"--family {name!r} must be written as NAME=PKG.MODULE:FAMILY or NAME=FILE.yaml")
     return paths
 
 
