@@ -46,7 +46,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument(
-        "--family", action="append", default=[], metavar="NAME=PATH", help="add a family of your own: PKG.MODULE:FAMILY, or an adapter's YAML file"
+        "--family",
+        action="append",
+        default=[],
+        metavar="NAME=PATH",
+        help="add a family of your own: PKG.MODULE:FAMILY, or an adapter's YAML file",
     )
     parser = argparse.ArgumentParser(prog="python -m envs", description="Look at, play and check the domains.")
     commands = parser.add_subparsers(dest="command", required=True)

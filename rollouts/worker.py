@@ -44,7 +44,9 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
-    """What a worker needs to build domains and prompts.  `families` are the user's own (`name -> module:FAMILY` or `name -> file.yaml`).
+    """What a worker needs to build domains and prompts.
+
+    `families` are the user's own (`name -> module:FAMILY` or `name -> /path/to/file.yaml`).
 
     `routes`: whether engines are asked which experts they chose.
     """

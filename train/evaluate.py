@@ -48,7 +48,7 @@ class Evaluation:
 
 
 def check_held_out(tasks: Mapping[str, Sequence[Task]]) -> None:
-    """No evaluation task may be one that is trained on: the split, by a hash of the prompt or as declared, is looked at again."""
+    """No evaluation task may be one that is trained on: the split, hashed or declared, is looked at again."""
     for domain, own in tasks.items():
         keys = {render_key(task.prompt) for task in own}
         assert len(keys) == len(own), f"{domain}: a held-out prompt is there twice"
