@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from envs.adapters import rows, tasksets
+from envs.adapters import openenv, rows, tasksets
 from envs.adapters.settings import Settings, read_settings
 from envs.domain import Family
 
 ADAPTERS: dict[str, Callable[[Settings], Family]] = {
     "datasets": rows.family,
+    "openenv": openenv.family,
     "verifiers": tasksets.family,
 }
 

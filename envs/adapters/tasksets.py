@@ -10,6 +10,7 @@ down.  What the model writes goes there as data.
 from __future__ import annotations
 
 import functools
+import json
 import math
 import shutil
 from collections.abc import Mapping
@@ -80,13 +81,18 @@ def _helper(settings: Settings, taskset: str) -> Helper:
         "options": settings.mapping("options"),
         "limit": settings.integer("limit", 10_000, least=1),
     }
-    return Helper(
-        [found, "-u", settings.text("server", str(SERVER))],
-        hello,
-        PROTOCOL,
+    return _shared(
+        (found, "-u", settings.text("server", str(SERVER))),
+        json.dumps(hello),
         settings.number("seconds", 60.0, least=0.1),
         settings.number("start_seconds", 120.0, least=0.1),
     )
+
+
+@functools.cache
+def _shared(command: tuple[str, ...], hello: str, seconds: float, start_seconds: float) -> Helper:
+    """However often this process reads the file, one helper serves it."""
+    return Helper(command, json.loads(hello), PROTOCOL, seconds, start_seconds)
 
 
 def _greet(settings: Settings, helper: Helper) -> Mapping[str, Any]:
