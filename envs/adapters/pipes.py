@@ -87,11 +87,15 @@ class Helper:
         atexit.register(self._stop)
         self._lines = queue.SimpleQueue()
         threading.Thread(target=_read, args=(self._process.stdout, self._lines), daemon=True).start()
-        self.greeting = self._exchange("hello", self._hello, self._start_seconds)
-        if not isinstance(self.greeting, dict) or self.greeting.get("protocol") != self._protocol:
-            said = self.greeting
+        try:
+            said: Any = self._exchange("hello", self._hello, self._start_seconds)
+        except HelperRefused:
+            self._stop()  # a process that was not greeted must not be taken for one that was
+            raise
+        if not isinstance(said, dict) or said.get("protocol") != self._protocol:
             self._stop()
             raise HelperFailure(f"it speaks another protocol than {self._protocol}: {str(said)[:200]}")
+        self.greeting = said
 
     def _exchange(self, method: str, arguments: Mapping[str, Any], seconds: float) -> Any:
         assert self._process is not None and self._process.stdin is not None

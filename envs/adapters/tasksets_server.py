@@ -12,15 +12,17 @@ import json
 import math
 import os
 import sys
+from typing import Any
 
 PROTOCOL = 1
 
 
 class Server:
-    def __init__(self):
-        self.tasks, self.source, self.size = [], iter(()), None
+    def __init__(self) -> None:
+        self.vf: Any = None
+        self.tasks: list[Any] = []
 
-    def hello(self, request):
+    def hello(self, request: dict[str, Any]) -> dict[str, Any]:
         """Imports the taskset.  Its size, at most `limit`, and what this adapter cannot offer, refused here."""
         import verifiers
         import verifiers.v1 as vf
@@ -35,8 +37,7 @@ class Server:
         limit = request["limit"]
         if not taskset.bounded:
             taskset = taskset.take(limit)
-        self.source = itertools.islice(iter(taskset), limit)
-        self.tasks = list(self.source)
+        self.tasks = list(itertools.islice(iter(taskset), limit))
         if not self.tasks:
             raise ValueError("the taskset has no tasks")
         first = self.tasks[0]
@@ -54,7 +55,7 @@ class Server:
             "rewards": self._rewards(first),
         }
 
-    def _rewards(self, task):
+    def _rewards(self, task: Any) -> list[str]:
         import inspect
 
         found = task.hooks("reward")
@@ -65,7 +66,7 @@ class Server:
             raise ValueError("its tasks have no @vf.reward")
         return [reward.__name__ for reward in found]
 
-    def task(self, request):
+    def task(self, request: dict[str, Any]) -> dict[str, Any]:
         """Messages and data of one task."""
         data = self.tasks[request["index"]].data
         prompt = data.prompt
@@ -77,7 +78,7 @@ class Server:
             messages.insert(0, {"role": "system", "text": data.system_prompt})
         return {"messages": messages, "data": data.model_dump(mode="json", exclude_none=True)}
 
-    def score(self, request):
+    def score(self, request: dict[str, Any]) -> dict[str, list[float]]:
         """The rewards of one answer: {name: [score, weight]}."""
         vf, task = self.vf, self.tasks[request["index"]]
         from verifiers.v1.state import state_cls
@@ -103,12 +104,12 @@ class Server:
             rewards[name] = [reward.score, reward.weight]
         return rewards
 
-    def _add(self, trace, message, sampled=False):
+    def _add(self, trace: Any, message: Any, sampled: bool = False) -> None:
         parent = len(trace.nodes) - 1 if trace.nodes else None
         trace.nodes.append(self.vf.MessageNode(parent=parent, message=message, sampled=sampled))
 
 
-def _text(content):
+def _text(content: Any) -> str:
     if isinstance(content, str):
         return content
     parts = [part.text for part in content or [] if getattr(part, "type", "") == "text"]
@@ -117,7 +118,7 @@ def _text(content):
     return "".join(parts)
 
 
-def main():
+def main() -> None:
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     server = Server()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from envs.adapters.pipes import Helper, HelperFailure
+from envs.adapters.pipes import Helper, HelperFailure, HelperRefused
 from envs.check import check_domains
 from envs.demonstrate import score_text
 from envs.domain import Domain
@@ -61,6 +61,10 @@ def test_the_handshake_and_the_file_are_checked(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("STAND_IN_MOOD", "refuses")
     with pytest.raises(ValueError, match=r"mine\.yaml: taskset: the helper says: .*No module named 'nobody'"):
         domain_of(tmp_path, "start_seconds: 12\n")
+    refused = Helper([sys.executable, str(STAND_IN)], {}, 1, 5.0, 5.0)
+    for _ in range(2):  # and the second request does not take the process for a greeted one
+        with pytest.raises(HelperRefused, match="No module named 'nobody'"):
+            refused.ask("task", index=0)
     monkeypatch.delenv("STAND_IN_MOOD")
     with pytest.raises(ValueError, match=r"gold: tasks have no 'solution'; they have answer"):
         domain_of(tmp_path, "start_seconds: 13\n")
@@ -78,6 +82,8 @@ def test_a_helper_ends_with_close() -> None:
     helper.close()
     assert helper.ask("task", index=1)["data"] == {"answer": 2} and helper.num_starts == 2
     helper.close()
+    with pytest.raises(HelperFailure, match="another protocol than 2"):
+        Helper([sys.executable, str(STAND_IN)], {}, 2, 5.0, 5.0).ask("task", index=0)
     with pytest.raises(HelperFailure, match="does not start"):
         Helper(["/no/such/program"], {}, 1, 5.0, 5.0).ask("task", index=0)
 
