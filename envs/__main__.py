@@ -18,13 +18,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from envs.base import EnvironmentFailure
 from envs.check import SECONDS_A_DOMAIN, DomainCheck, check_domains, render_score, render_task
 from envs.demonstrate import demonstrate_sync, run_policy_sync, score_text
-from envs.domain import Domain, Family, select
+from envs.domain import Domain, Family, NoGold, select
 from envs.families import FAMILIES, all_domains, with_families
 from envs.pages import render_pages
 from envs.tools import parse_tool_call
 from envs.types import Message, Task
+from rewards.score import unscored
 
 
 class UsageError(Exception):
@@ -38,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.families = with_families(options.family_paths, FAMILIES)
         options.domains = all_domains(options.families)
         return _COMMANDS[options.command](options)
-    except (UsageError, ValueError) as problem:
+    except (UsageError, ValueError, EnvironmentFailure) as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2
 
@@ -46,7 +48,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument(
-        "--family", action="append", default=[], metavar="NAME=PKG.MODULE:FAMILY", help="add a family of your own"
+        "--family",
+        action="append",
+        default=[],
+        metavar="NAME=PATH",
+        help="add a family of your own: PKG.MODULE:FAMILY, or an adapter's YAML file",
     )
     parser = argparse.ArgumentParser(prog="python -m envs", description="Look at, play and check the domains.")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -80,7 +86,7 @@ def _family_paths(items: Sequence[str]) -> dict[str, str]:
     paths = dict(item.partition("=")[::2] for item in items)
     for name, path in paths.items():
         if not path:
-            raise UsageError(f"--family {name!r} must be written as NAME=PKG.MODULE:FAMILY")
+            raise UsageError(f"--family {name!r} must be written as NAME=PKG.MODULE:FAMILY or NAME=FILE.yaml")
     return paths
 
 
@@ -171,7 +177,11 @@ def _contract(domain: Domain) -> dict[str, Any]:
 
 def _show(options: argparse.Namespace) -> int:
     domain, task = _named_task(options)
-    print(render_task(task, *demonstrate_sync(domain, task)))
+    try:
+        messages, score = demonstrate_sync(domain, task)
+    except NoGold as problem:
+        messages, score = [], unscored(f"no gold: {problem}")
+    print(render_task(task, messages, score))
     return 0
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from envs.demonstrate import demonstrate_sync, run_policy_sync, score_text
-from envs.domain import Domain, Policy
+from envs.domain import Domain, NoGold, Policy
 from envs.elsewhere import OTHER_HASH_SEED, Elsewhere, digest
 from envs.families import FAMILIES, all_domains
 from envs.tools import check_arguments, parse_tool_call
@@ -166,6 +166,10 @@ def _check_gold(check: DomainCheck, domain: Domain, seconds: float) -> list[str]
         try:
             trajectory = run_policy_sync(domain, task, domain.gold)
             score = domain.score(task, trajectory)
+        except NoGold as problem:
+            check.warnings += [f"no gold: {problem}"] if not finals else []
+            finals.append("")
+            continue
         except Exception as problem:  # any exception is the finding, it is reported in full
             check.problems.append(f"gold of {task.id} raises {_words(problem)}")
             finals.append("")

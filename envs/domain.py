@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
+import itertools
 import json
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,6 +23,8 @@ from rewards.parts import Part
 from rewards.score import Score
 
 HELD_OUT_PERCENT = 20
+DECLARED_SPLIT = "declared_split"  # key in a task's metadata: its split is no hash of its prompt
+BARREN, BARREN_ROUNDS = 1_000, 10  # a domain of few tasks that made so many, none of them of the split, has none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,15 +42,24 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """What a generator makes: a task before it has a split and an id."""
+    """What a generator makes: a task before it has a split and an id.
+
+    `split`: None, so that a hash of the prompt decides; else the side that a source outside of this project gave it.
+    Who says so must see to it that no prompt is on both.
+    """
 
     prompt: tuple[Message, ...]
     reference: Any = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    split: Split | None = None
 
 
 def single_turn(task: Task) -> Environment:
     return SingleTurn(task)
+
+
+class NoGold(ValueError):
+    """Nobody knows how to score the maximum in this domain: there are no demonstrations, and no proof that one can."""
 
 
 # (task, the messages after the prompt so far) -> the next assistant message
@@ -79,7 +91,8 @@ class Domain:
     - `generate(index)`: the draft with that index, the same in every process (see `rng_for`).
     - `score(task, trajectory)`: a `Score` in `score_range`; never raises on what a model can write.
     - `gold(task, messages)`: the next assistant message of a policy that scores the maximum, given the messages
-      after the prompt so far.  It is also the source of demonstrations.
+      after the prompt so far.  It is also the source of demonstrations.  A world of somebody else may not tell: there
+      it raises `NoGold`, and `envs.check` says so.
     - `margin`: None, except in an adversarial game, where no policy is sure of the maximum.  There `gold` is the
       reference policy, and `margin` what it must beat, and by how much.
     - `knobs`: what makes it easier or harder, at this domain's values.
@@ -88,6 +101,7 @@ class Domain:
     - `tiers`: thinking tiers that make sense for it.
     - `needs_sandbox`: tasks, tools or verdicts use the sandbox; refused in a mix where none works.  Its verdicts are
       given in a thread of their own.
+    - `slow_verdict`: verdicts wait for another process, so they too are given in a thread of their own.
     - `parts`: empty, or the rewards that every score of this domain has in its `parts`: each is then normalised by
       itself before they are weighed and added for training (`rewards.parts`).  `score_range` is that of the value.
     - `num_distinct`: None when unbounded, else an upper bound of distinct prompts.
@@ -111,6 +125,7 @@ class Domain:
     knobs: Mapping[str, Any] = field(default_factory=dict)
     programs: Programs | None = None
     needs_sandbox: bool = False
+    slow_verdict: bool = False
     num_distinct: int | None = None
     parts: Mapping[str, Part] = field(default_factory=dict)
 
@@ -137,7 +152,8 @@ class Domain:
     def task(self, index: int) -> Task:
         """The task with that index; its split follows from its prompt as drafted, the same on every machine."""
         draft = self.generate(index)
-        split = split_of(draft.prompt)
+        split = draft.split or split_of(draft.prompt)
+        declared = {DECLARED_SPLIT: draft.split} if draft.split else {}
         return Task(
             id=f"{self.name}/{split}/{index}",
             domain=self.name,
@@ -145,17 +161,22 @@ class Domain:
             index=index,
             prompt=_told(draft.prompt, self.programs),
             reference=draft.reference,
-            metadata=draft.metadata,
+            metadata={**draft.metadata, **declared},
         )
 
     def tasks(self, split: Split, start: int = 0) -> Iterator[Task]:
-        """All tasks of one split with index >= start, in index order (endless)."""
-        index = start
-        while True:
+        """All tasks of one split with index >= start, in index order (endless).
+
+        Raises ValueError where a domain of few tasks turns out to have none on that side.
+        """
+        last = start - 1
+        for index in itertools.count(start):
             task = self.task(index)
             if task.split == split:
                 yield task
-            index += 1
+                last = index
+            elif self.num_distinct is not None and index - last > BARREN + BARREN_ROUNDS * self.num_distinct:
+                raise ValueError(f"domain {self.name}: none of its tasks is on the {split} side")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +218,12 @@ def split_of(prompt: tuple[Message, ...]) -> Split:
     """Held-out or train, by a hash of the rendered prompt: a duplicate prompt cannot cross."""
     digest = hashlib.sha256(render_key(prompt).encode("utf-8", "surrogatepass")).digest()
     return "held_out" if int.from_bytes(digest[:4], "big") % 100 < HELD_OUT_PERCENT else "train"
+
+
+def side_of(task: Task) -> Split:
+    """The split that a task must have, found again from what it is: where it was declared, or from its prompt."""
+    declared: Split | None = task.metadata.get(DECLARED_SPLIT)
+    return declared or split_of(task.prompt)
 
 
 def select(names: Iterable[str], pattern: str) -> list[str]:

@@ -44,7 +44,9 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
-    """What a worker needs to build domains and prompts.  `families` are the user's own (`name -> module:FAMILY`).
+    """What a worker needs to build domains and prompts.
+
+    `families` are the user's own (`name -> module:FAMILY` or `name -> /path/to/file.yaml`).
 
     `routes`: whether engines are asked which experts they chose.
     """
@@ -277,7 +279,7 @@ class EpisodeWorker:
 
     async def _score(self, domain: Domain, trajectory: Trajectory) -> Score:
         """Where the verdict may take seconds, the other episodes go on meanwhile."""
-        if not domain.needs_sandbox:
+        if not (domain.needs_sandbox or domain.slow_verdict):
             return score_trajectory(domain, trajectory)
         return await asyncio.get_running_loop().run_in_executor(self._scorers, score_trajectory, domain, trajectory)
 

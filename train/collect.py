@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from envs.domain import Domain, split_of
+from envs.domain import Domain, side_of
 from envs.types import Task
 from rewards import shares
 from rewards.advantages import (
@@ -262,7 +262,7 @@ def take_tasks(
             found[ticket.number] = by_index[mixture.take_index(ticket, by_index.__contains__)]
     for task in found.values():
         # Evaluation looks at the other side of the same hash (`train.evaluate.check_held_out`).
-        assert task.split == "train" == split_of(task.prompt), f"{task.id} is held out, it may not be trained on"
+        assert task.split == "train" == side_of(task), f"{task.id} is held out, it may not be trained on"
     return [found[ticket.number] for ticket in tickets]
 
 

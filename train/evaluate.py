@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from envs.domain import render_key, split_of
+from envs.domain import render_key, side_of
 from envs.types import Task
 from rollouts.pool import RolloutPool
 
@@ -48,12 +48,12 @@ class Evaluation:
 
 
 def check_held_out(tasks: Mapping[str, Sequence[Task]]) -> None:
-    """No evaluation task may be one that is trained on: the split is a hash of the prompt, looked at again here."""
+    """No evaluation task may be one that is trained on: the split, hashed or declared, is looked at again."""
     for domain, own in tasks.items():
         keys = {render_key(task.prompt) for task in own}
         assert len(keys) == len(own), f"{domain}: a held-out prompt is there twice"
         for task in own:
-            assert task.split == "held_out" == split_of(task.prompt), f"{task.id} is not held out"
+            assert task.split == "held_out" == side_of(task), f"{task.id} is not held out"
 
 
 def evaluate(pool: RolloutPool, tasks: Mapping[str, Sequence[Task]], tier: str, tiers: Mapping[str, Any]) -> Evaluation:

@@ -19,6 +19,7 @@ from typing import Any, cast
 import ray
 from ray._private import ray_constants
 
+from envs.adapters import absolute
 from rewards.normalise import DomainStatistics
 from rewards.parts import PartStatistics
 from rollouts.episode import EpisodeLimits
@@ -205,7 +206,7 @@ def make_pool(config: Config, model_dir: Path, run_dir: Path) -> RolloutPool:
         model_dir=str(model_dir),
         stop_ids=stop_ids_of(model_dir),
         limits=limits,
-        families=config.families,
+        families=absolute(config.families),
         unscored_retries=config.cluster.worker.unscored_retries,
         routes=config.algorithm.routes != "none",
     )
