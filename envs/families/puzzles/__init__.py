@@ -7,10 +7,10 @@ task is made.
 from __future__ import annotations
 
 from envs.domain import Domain, Family
-from envs.families.puzzles import fill
+from envs.families.puzzles import fill, hidden, marks, moves
 from envs.talk import Game, game_domains
 
-GAMES: list[Game] = [*fill.GAMES]
+GAMES: list[Game] = [*fill.GAMES, *marks.GAMES, *moves.GAMES, *hidden.GAMES]
 
 
 def domains() -> list[Domain]:

@@ -70,6 +70,10 @@ class Puzzle:
         """The commands that are left of a solution."""
         raise NotImplementedError
 
+    def solution(self) -> list[str]:
+        """Commands that solve it from the start."""
+        return self.plan()
+
     def told(self) -> str:
         """What belongs to the rules of this very puzzle and never changes."""
         return ""
@@ -173,10 +177,16 @@ def made(name: str, level: str, seed: int, config: Mapping[str, Any]) -> Any:
     game = AVAILABLE_GAMES[name](difficulty=level, seed=seed)
     for key, value in config.items():
         setattr(game.config, key, value)
+        if hasattr(game, key):  # some copy it when they are made
+            setattr(game, key, value)
     if name == "cryptarithmetic":
         from envs.families.puzzles.assign import only_solution
 
         game._verify_unique_solution = only_solution  # the library tries all permutations: up to 76 s a puzzle
+    if name == "rush_hour":
+        from envs.families.puzzles.moves import num_moves
+
+        game._solve_bfs = functools.partial(num_moves, game)
     finish(game.generate_puzzle())
     return game
 
@@ -224,7 +234,7 @@ def draw_puzzle(
         facts = facts_of(made(library_name, level, rng.getrandbits(32), config or {}), rng, settings)
         if facts is None or start(facts).solved():
             continue
-        plan = start(facts).plan()
+        plan = start(facts).solution()
         if not _works(start(facts), plan):
             continue
         facts["commands"] = settings.get("commands", 2 * len(plan) + 4)
