@@ -237,7 +237,7 @@ def draw_puzzle(
         plan = start(facts).solution()
         if not _works(start(facts), plan):
             continue
-        facts["commands"] = settings.get("commands", 2 * len(plan) + 4)
+        facts["commands"] = settings.get("commands", len(plan) * 3 // 2 + 3)
         facts["mistakes"] = mistakes
         facts["batch"] = max(LEAST_BATCH, -(-len(plan) // MOST_MESSAGES))
         return Opening(text=start(facts).opening(), facts=facts, reference="; ".join(plan))
