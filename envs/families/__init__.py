@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from envs.domain import Domain, Family
 from envs.families import (
+    arena,
     code,
     dialogue,
     instructions,
@@ -25,6 +26,7 @@ from envs.families import (
 )
 
 FAMILIES: dict[str, Family] = {
+    "arena": arena.FAMILY,
     "code": code.FAMILY,
     "dialogue": dialogue.FAMILY,
     "instructions": instructions.FAMILY,
