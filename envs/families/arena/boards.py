@@ -90,7 +90,7 @@ def tak_best(env: Any, player: int) -> str:
 
 
 def tak_other(env: Any, player: int, rng: random.Random, looks: int) -> str:
-    return tak_best(env, player) if rng.random() < (0.2, 0.5, 0.8)[looks + 1] else rng.choice(tak_moves(env))
+    return tak_best(env, player) if rng.random() < (0.4, 0.7, 0.9)[looks + 1] else rng.choice(tak_moves(env))
 
 
 def othello_moves(env: Any) -> list[str]:
@@ -110,6 +110,10 @@ def othello_best(env: Any, player: int) -> str:
         return place, -(row * 31 + column * 17) % 7
 
     return max(othello_moves(env), key=worth)
+
+
+def othello_other(env: Any, player: int, rng: random.Random, looks: int) -> str:
+    return othello_best(env, player) if rng.random() < (0.4, 0.7, 0.9)[looks + 1] else rng.choice(othello_moves(env))
 
 
 def breakthrough_moves(env: Any) -> list[str]:
@@ -195,7 +199,6 @@ GAMES = [
         ),
         with_openings(
             2,
-            3,
             easy={"settings": {"board_size": 4}},
             medium={"settings": {"board_size": 4}},
             hard={"settings": {"board_size": 5}},
@@ -203,7 +206,14 @@ GAMES = [
         14,
     ),
     arena_game(
-        Spec(name="othello", path="Othello:OthelloEnv", moves=othello_moves, policy=othello_best, example="[2, 3]"),
+        Spec(
+            name="othello",
+            path="Othello:OthelloEnv",
+            moves=othello_moves,
+            policy=othello_best,
+            opponent=othello_other,
+            example="[2, 3]",
+        ),
         with_openings(
             3,
             4,

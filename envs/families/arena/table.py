@@ -28,6 +28,7 @@ from envs.talk import Game, Opening, Reply
 LIBRARY = "textarena 0.7.4"
 LICENCE = "MIT"
 MOST_TRIES = 300
+RANDOM_GAMES = 4
 MOST_MOVE_CHARACTERS = 24
 CACHED_MOVES = 4096
 HOW = "Write one move between <answer> and </answer>, such as: <answer>{}</answer>"
@@ -320,7 +321,9 @@ def draw_table(
         text = "\n".join(
             [table.rules, HOW.format(spec.example) + (WIN_OR_DRAW if spec.players == 2 else ""), table.first]
         )
-        moves = [] if _won_by_one_move(spec, facts, table) else _won_by_reference(table, turns)
+        if spec.players == 2 and (_won_by_one_move(spec, facts, table) or _won_by_luck(spec, facts, rng)):
+            continue
+        moves = _won_by_reference(table, turns)
         if moves:
             return Opening(text=text, facts=facts, reference=" ".join(moves))
     raise EnvironmentFailure(f"{spec.name}: the reference policy won no game of {MOST_TRIES}")
@@ -346,8 +349,6 @@ def _opened(spec: Spec, facts: dict[str, Any], rng: random.Random, length: int) 
 
 def _won_by_one_move(spec: Spec, facts: Facts, table: Table) -> bool:
     """Whether saying one and the same move over and over wins: such a task would teach nothing."""
-    if spec.players == 1:
-        return False
     for move in spec.moves(table.env):
         again = Table(spec, facts)
         while not again.over and len(again.history) < 60:
@@ -355,6 +356,17 @@ def _won_by_one_move(spec: Spec, facts: Facts, table: Table) -> bool:
         if again.value:
             return True
     return False
+
+
+def _won_by_luck(spec: Spec, facts: Facts, rng: random.Random) -> bool:
+    """Whether random moves are worth more than one win in four games."""
+    total = 0.0
+    for _ in range(RANDOM_GAMES):
+        table = Table(spec, facts)
+        while not table.over and len(table.history) < 120:
+            table.act(rng.choice(spec.moves(table.env)))
+        total += table.value
+    return total > 1
 
 
 def _won_by_reference(table: Table, turns: int) -> list[str]:
