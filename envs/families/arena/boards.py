@@ -46,6 +46,40 @@ def ultimate_moves(env: Any) -> list[str]:
     return found
 
 
+LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
+
+
+def completes(cells: list[str], place: int, sign: str) -> bool:
+    """Whether a sign in this place of nine makes a line."""
+    return any(place in line and all(cells[near] == sign for near in line if near != place) for line in LINES)
+
+
+def ultimate_best(env: Any, player: int) -> str:
+    """Win a small board, keep the other from it, and send the other where it cannot win one."""
+    state, mine, theirs = env.state.game_state, "OX"[player], "XO"[player]
+    small = [[cell for row in board for cell in row] for board in state["board"]]
+    large = [cell for row in state["macro_board"] for cell in row]
+
+    def worth(move: str) -> tuple[int, int]:
+        board, place = int(move[1]), int(move[3])
+        wins = completes(small[board], place, mine)
+        grade = 20 * wins + 6 * completes(small[board], place, theirs) + 200 * (wins and completes(large, board, mine))
+        sent = (
+            small[place] if place != board else [mine if at == place else cell for at, cell in enumerate(small[board])]
+        )
+        if large[place] != " " or (wins and place == board):
+            grade -= 8
+        elif any(cell == " " and completes(sent, at, theirs) for at, cell in enumerate(sent)):
+            grade -= 10 + 50 * completes(large, place, theirs)
+        return grade + 2 * (place == 4), -(board * 7 + place * 5) % 11
+
+    return max(ultimate_moves(env), key=worth)
+
+
+def ultimate_other(env: Any, player: int, rng: random.Random, looks: int) -> str:
+    return ultimate_best(env, player) if rng.random() < (0.2, 0.6, 0.9)[looks + 1] else rng.choice(ultimate_moves(env))
+
+
 def connect_four_moves(env: Any) -> list[str]:
     return [f"[col {column}]" for column, cell in enumerate(board_of(env)[0]) if cell == "."]
 
@@ -84,7 +118,8 @@ def tak_best(env: Any, player: int) -> str:
         row, column = divmod(int(move[1:-1]), size)
         board[row][column] = mine
         steps = tak_steps(env, mine)
-        graded.append((steps and steps - tak_steps(env, theirs) - size, abs(2 * row + 1 - size), move))
+        worth = steps - tak_steps(env, theirs) if steps else -size * size
+        graded.append((worth, abs(2 * row + 1 - size), move))
         board[row][column] = ""
     return min(graded)[2]
 
@@ -176,11 +211,12 @@ GAMES = [
             name="ultimate_tic_tac_toe",
             path="UltimateTicTacToe:UltimateTicTacToeEnv",
             moves=ultimate_moves,
+            policy=ultimate_best,
+            opponent=ultimate_other,
             example="[4 4]",
         ),
         with_openings(4, 5),
         41,
-        look_ahead,
     ),
     arena_game(
         Spec(name="connect_four", path="ConnectFour:ConnectFourEnv", moves=connect_four_moves, example="[col 3]"),

@@ -41,26 +41,6 @@ def pig_other(env: Any, player: int, rng: random.Random, looks: int) -> str:
     return "[hold]" if total >= (4 if looks < 0 else 8) else "[roll]"
 
 
-# ---- three cards -----------------------------------------------------------------------------------------------------
-
-
-def kuhn_moves(env: Any) -> list[str]:
-    tree = state_of(env)["current_legal_action_tree"]
-    return [f"[{name}]" for name in tree] if isinstance(tree, dict) else []
-
-
-def kuhn_best(env: Any, player: int) -> str:
-    """Bet or call with the king, call with the queen every other time, fold with the jack, and never bluff."""
-    card, moves = state_of(env)["player_cards"][player], kuhn_moves(env)
-    if "[call]" in moves:
-        return "[call]" if card == 2 or (card == 1 and state_of(env)["current_round"] % 2) else "[fold]"
-    return "[bet]" if card == 2 else "[check]"
-
-
-def kuhn_other(env: Any, player: int, rng: random.Random, looks: int) -> str:
-    return kuhn_best(env, player) if rng.random() < (0.0, 0.5, 1.0)[looks + 1] else rng.choice(kuhn_moves(env))
-
-
 # ---- dice under a cup ------------------------------------------------------------------------------------------------
 
 
@@ -256,22 +236,6 @@ GAMES = [
         ),
         against(settings={"winning_score": 25, "max_turns": 200}, opening=[0, 1, 2, 3]),
         40,
-    ),
-    arena_game(
-        Spec(
-            name="kuhn_poker",
-            path="KuhnPoker:KuhnPokerEnv",
-            moves=kuhn_moves,
-            policy=kuhn_best,
-            opponent=kuhn_other,
-            example="[check]",
-        ),
-        by_level(
-            {"looks": -1, "settings": {"max_rounds": 3}},
-            {"looks": 0, "settings": {"max_rounds": 7}},
-            {"looks": 1, "settings": {"max_rounds": 11}},
-        ),
-        26,
     ),
     arena_game(
         Spec(
