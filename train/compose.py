@@ -111,11 +111,11 @@ def _mix(config: Config, stage: StageConfig, name: str, domains: dict[str, Domai
     split = Split(config.mix.levels, config.mix.size_temperature, sizes, max(config.mix.size_largest, 1))
     rules = [*rules, *more]
     mix = resolve(families, rules, groups_per_step=groups, seed=config.seed, split=split)
+    _check_installed([domains[domain] for domain, weight in mix.weights.items() if weight])
     if config.mix.fit_tasks:
         too_much = _misfits(config, [domains[name] for name in mix.weights])
         rules += [Rule("domain", name, 0, f"mix.fit_tasks: {why}", removes=True) for name, why in too_much.items()]
         mix = resolve(families, rules, groups_per_step=groups, seed=config.seed, split=split)
-    _check_installed([domains[domain] for domain, weight in mix.weights.items() if weight])
     _check_sandbox([domains[domain] for domain, weight in mix.weights.items() if weight])
     return mix
 

@@ -1,7 +1,7 @@
-"""Games of textarena 0.7.4: for one, and against an opponent of ours.  An optional extra: pip install 'jointrl[games]'.
+"""Games of textarena 0.7.4: for one, and against an opponent of ours.  In the extra `games`.
 
-In: an index.  Out: multi-turn tasks without tools.  Listed in `envs.families`, installed or not; the library is imported
-when the first task is made.
+In: an index.  Out: multi-turn tasks without tools.  Listed in `envs.families`, installed or not; the library is
+imported when the first task is made.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FAMILY = Family(
         "chess": "it needs the GPL package chess, and Python 3.12",
         "fifteen_puzzle": "half of the library's boards have no solution, and its code fails when one is solved",
         "kuhn_poker": "luck decides: random moves win about as often as careful ones",
-        "crosswords": "it needs word lists that nltk downloads, as do hangman, wordle, word_ladder and other word games",
+        "crosswords": "it needs word lists that nltk downloads, as do hangman, wordle, word_ladder and others",
         "mastermind": "see puzzles/mastermind; so are lights_out, minesweeper, rush_hour, slitherlink, sokoban, sudoku",
         "negotiation": "its value lies in what another language model says, as in taboo, debate and the other talks",
         "reverse_tic_tac_toe": "the library's code needs Python 3.12, as do checkers and klondike",

@@ -262,7 +262,7 @@ GAMES = [
             opponent=bid_other,
             example="[10]",
         ),
-        against(),
+        against(opening=[2, 4]),
         14,
     ),
     arena_game(

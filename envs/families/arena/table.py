@@ -103,7 +103,8 @@ def _kept() -> Iterator[None]:
 class Table:
     """A `Play` of one game."""
 
-    def __init__(self, spec: Spec, facts: Facts):
+    def __init__(self, spec: Spec, facts: Facts, alone: bool = False):
+        """`alone`: without the opponent, to make the moves of the opening."""
         self.spec = spec
         self.facts = facts
         self.value = 0.0
@@ -119,7 +120,8 @@ class Table:
         for move in facts["opening"]:
             self._step(move)
         self.player: int = facts["player"]
-        self._others()
+        if not alone:
+            self._others()
         self.first = self._news()
 
     # ---- what the model does and reads
@@ -211,7 +213,7 @@ class Table:
 
 def plain(text: str) -> str:
     """ASCII only, without bold signs and white space at the ends of lines."""
-    text = text.translate(_ASCII).replace("**", "").encode("ascii", "replace").decode()
+    text = text.translate(_ASCII).replace("**", "").replace("\t", "").encode("ascii", "replace").decode()
     return "\n".join(line.rstrip() for line in text.strip("\n").split("\n"))
 
 
@@ -314,7 +316,6 @@ def draw_table(
             "player": 0,
         }
         length = rng.choice(opening)
-        facts["player"] = length % spec.players
         table = _opened(spec, facts, rng, length)
         if table is None or table.over:
             continue
@@ -337,13 +338,15 @@ def _drawn(rng: random.Random, ways: Sequence[Any]) -> Any:
 
 
 def _opened(spec: Spec, facts: dict[str, Any], rng: random.Random, length: int) -> Table | None:
+    """Random moves of both sides; then it is the model's turn, whichever side that is."""
+    table = Table(spec, facts, alone=True)
     for _ in range(length):
-        moves = spec.moves(Table(spec, {**facts, "player": len(facts["opening"]) % spec.players}).env)
-        if not moves:
+        moves = spec.moves(table.env)
+        if table.over or not moves:
             return None
         facts["opening"].append(rng.choice(moves))
-        if Table(spec, {**facts, "player": len(facts["opening"]) % spec.players}).over:
-            return None
+        table = Table(spec, facts, alone=True)
+    facts["player"] = table.env.state.current_player_id
     return Table(spec, facts)
 
 
