@@ -171,6 +171,7 @@ def _contract(domain: Domain) -> dict[str, Any]:
         "knobs": dict(domain.knobs),
         "permissions": dataclasses.asdict(domain.permissions),
         "needs_sandbox": domain.needs_sandbox,
+        "needs_module": domain.needs_module,
         "gold": "gold" if domain.margin is None else f"beats random by {domain.margin.points:g}",
     }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
+import importlib.util
 import itertools
 import json
 import random
@@ -104,6 +105,8 @@ class Domain:
     - `slow_verdict`: verdicts wait for another process, so they too are given in a thread of their own.
     - `parts`: empty, or the rewards that every score of this domain has in its `parts`: each is then normalised by
       itself before they are weighed and added for training (`rewards.parts`).  `score_range` is that of the value.
+    - `needs_module`: empty, or a library of the extra `games` (pyproject.toml), without which no task can be made; such
+      a domain is listed, but refused in a mix and left out of checks where the library is not installed.
     - `num_distinct`: None when unbounded, else an upper bound of distinct prompts.
     """
 
@@ -126,6 +129,7 @@ class Domain:
     programs: Programs | None = None
     needs_sandbox: bool = False
     slow_verdict: bool = False
+    needs_module: str = ""
     num_distinct: int | None = None
     parts: Mapping[str, Part] = field(default_factory=dict)
 
@@ -148,6 +152,13 @@ class Domain:
     def permissions(self) -> Permissions:
         """What the model's programs may touch; where it runs none, nothing."""
         return self.programs.permissions if self.programs else NO_PERMISSIONS
+
+    @property
+    def not_installed(self) -> str:
+        """What to install before a task can be made; empty where nothing is missing."""
+        if not self.needs_module or importlib.util.find_spec(self.needs_module):
+            return ""
+        return f"{self.name} needs {self.needs_module}: pip install 'jointrl[games]'"
 
     def task(self, index: int) -> Task:
         """The task with that index; its split follows from its prompt as drafted, the same on every machine."""

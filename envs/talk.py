@@ -71,6 +71,7 @@ class Game:
     - `start(facts)`: the play.  Its class is part of the verifier's identity.
     - `turns`: at most so many messages of the model, the same at all levels, or by level.
     - `margin`: of adversarial games: by how much `best` beats `random_policy`.
+    - `needs_module`: as in `Domain`.
     - `unfinished`: an episode that the turn limit or a token budget ended is worth its `value` then; False: nothing.
     """
 
@@ -85,6 +86,7 @@ class Game:
     tiers: tuple[str, ...] = ALL_TIERS
     source: str = PROJECT
     licence: str = LICENCE
+    needs_module: str = ""
     identity: tuple[Callable[..., Any] | str, ...] = field(default=())
 
     def __post_init__(self) -> None:
@@ -123,6 +125,7 @@ def _domain(family: str, game: Game, level: str) -> Domain:
         verifier_id=code_id(*_methods(game.start), game.source, *game.identity),
         source=game.source,
         licence=game.licence,
+        needs_module=game.needs_module,
         knobs={"level": level, **settings},
     )
 

@@ -111,6 +111,7 @@ def _mix(config: Config, stage: StageConfig, name: str, domains: dict[str, Domai
     split = Split(config.mix.levels, config.mix.size_temperature, sizes, max(config.mix.size_largest, 1))
     rules = [*rules, *more]
     mix = resolve(families, rules, groups_per_step=groups, seed=config.seed, split=split)
+    _check_installed([domains[domain] for domain, weight in mix.weights.items() if weight])
     if config.mix.fit_tasks:
         too_much = _misfits(config, [domains[name] for name in mix.weights])
         rules += [Rule("domain", name, 0, f"mix.fit_tasks: {why}", removes=True) for name, why in too_much.items()]
@@ -123,6 +124,17 @@ def _misfits(config: Config, domains: Sequence[Domain]) -> dict[str, str]:
     from train.fit import misfits  # it loads a tokenizer
 
     return misfits(config, domains)
+
+
+def _check_installed(drawn: Sequence[Domain]) -> None:
+    """Domains of an optional extra are refused where it is not installed."""
+    missing = [domain for domain in drawn if domain.not_installed]
+    if missing:
+        raise ValueError(
+            f"mix.domains.{missing[0].name}: {len(missing)} of the mix's domains are not installed: "
+            f"{missing[0].not_installed}\nor leave them out: "
+            + " ".join(f"'~mix.domains.{domain.name}'" for domain in missing[:20])
+        )
 
 
 def _check_sandbox(drawn: Sequence[Domain]) -> None:

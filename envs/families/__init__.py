@@ -11,11 +11,13 @@ from collections.abc import Mapping
 
 from envs.domain import Domain, Family
 from envs.families import (
+    arena,
     code,
     dialogue,
     instructions,
     logic,
     math,
+    puzzles,
     reasoning_gym,
     sequence,
     sql,
@@ -24,11 +26,13 @@ from envs.families import (
 )
 
 FAMILIES: dict[str, Family] = {
+    "arena": arena.FAMILY,
     "code": code.FAMILY,
     "dialogue": dialogue.FAMILY,
     "instructions": instructions.FAMILY,
     "logic": logic.FAMILY,
     "math": math.FAMILY,
+    "puzzles": puzzles.FAMILY,
     "reasoning_gym": reasoning_gym.FAMILY,
     "sequence": sequence.FAMILY,
     "sql": sql.FAMILY,

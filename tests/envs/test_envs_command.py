@@ -29,6 +29,7 @@ def test_list_as_json_and_as_a_table(capsys: pytest.CaptureFixture[str]) -> None
         "knobs": dict(all_domains()["tools/calculator"].knobs),
         "permissions": {"readable": [], "writable": [], "commands": []},
         "needs_sandbox": False,
+        "needs_module": "",
         "gold": "gold",
     }
     names = ["tools/calculator", "tools/calculator-easy", "tools/store", "tools/store-easy"]
