@@ -93,7 +93,7 @@ def _page(family: Family, domains: Sequence[Domain]) -> str:
         _filled(family.about),
         "",
         _filled(f"Scores from {low:g} to {high:g}. {_sources(domains)} {_tiers(domains)}"),
-        _costs(domains),
+        *([] if _needed(domains) else [_costs(domains)]),
         "",
         _skills(domains),
         "",
@@ -103,7 +103,17 @@ def _page(family: Family, domains: Sequence[Domain]) -> str:
             f"Not offered: {len(family.excluded)}, and `python -m envs list '{family.name}/*' --excluded` says why.",
             "",
         ]
-    return "\n".join([*lines, _sample(domains), ""])
+    return "\n".join([*lines, _needed(domains) or _sample(domains), ""])
+
+
+def _needed(domains: Sequence[Domain]) -> str:
+    """What to install before a sample can be made; the page is the same where that is installed."""
+    if not (module := domains[0].needs_module):
+        return ""
+    return _filled(
+        f"It needs `{module}`, which is no part of the usual set-up: `pip install 'jointrl[games]'`. Then "
+        f"`python -m envs show {domains[0].name}` shows a sample and its gold."
+    )
 
 
 def _filled(text: str) -> str:

@@ -111,19 +111,22 @@ def _mix(config: Config, stage: StageConfig, name: str, domains: dict[str, Domai
     split = Split(config.mix.levels, config.mix.size_temperature, sizes, max(config.mix.size_largest, 1))
     rules = [*rules, *more]
     mix = resolve(families, rules, groups_per_step=groups, seed=config.seed, split=split)
-    _check_installed([domains[domain] for domain, weight in mix.weights.items() if weight])
     if config.mix.fit_tasks:
         too_much = _misfits(config, [domains[name] for name in mix.weights])
         rules += [Rule("domain", name, 0, f"mix.fit_tasks: {why}", removes=True) for name, why in too_much.items()]
         mix = resolve(families, rules, groups_per_step=groups, seed=config.seed, split=split)
-    _check_sandbox([domains[domain] for domain, weight in mix.weights.items() if weight])
+    drawn = [domains[domain] for domain, weight in mix.weights.items() if weight]
+    _check_installed(drawn)
+    _check_sandbox(drawn)
     return mix
 
 
 def _misfits(config: Config, domains: Sequence[Domain]) -> dict[str, str]:
+    """Name -> why it cannot be in the mix: it is not installed here, or the policy cannot read or hold its tasks."""
     from train.fit import misfits  # it loads a tokenizer
 
-    return misfits(config, domains)
+    missing = {domain.name: domain.not_installed for domain in domains if domain.not_installed}
+    return missing | misfits(config, [domain for domain in domains if domain.name not in missing])
 
 
 def _check_installed(drawn: Sequence[Domain]) -> None:
