@@ -1,0 +1,31 @@
+"""Mathematics from arithmetic to calculus: generated problems with exact answers, or with any witness of a property.
+
+In: an index.  Out: single-turn tasks at three levels for each skill.  Listed in `envs.families`.
+
+Answers are read as exact values (`values`, `intervals`) and never evaluated in this process.  What only a computer
+algebra system can compare (derivatives, formulas) is read and compared in the sandbox (`inside`).
+"""
+
+from __future__ import annotations
+
+from envs.domain import Domain, Family
+from envs.families.mathematics import arithmetic, number_theory, witnesses
+from envs.skills import Skill, skill_domains
+
+SKILLS: list[Skill] = [
+    *arithmetic.SKILLS,
+    *number_theory.SKILLS,
+    *witnesses.SKILLS,
+]
+
+
+def domains() -> list[Domain]:
+    """Every skill at each of its levels."""
+    return skill_domains("mathematics", SKILLS)
+
+
+FAMILY = Family(
+    name="mathematics",
+    domains=domains,
+    about="",
+)

@@ -7,11 +7,13 @@ A witness (any number with a property) has a judge beside its question; none of 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 from envs.families.mathematics import values
+from envs.families.mathematics.intervals import intervals
 from envs.types import Task
 
 
@@ -92,7 +94,7 @@ def _once(text: str, read: Callable[[str], values.Sum | None]) -> list[Any] | No
     found = [read(element) for element in elements or []]
     known = sorted(sorted(each.items()) for each in found if each is not None)
     is_good = elements is not None and len(known) == len(found)
-    return known if is_good and all(a != b for a, b in zip(known, known[1:], strict=False)) else None
+    return known if is_good and all(a != b for a, b in itertools.pairwise(known)) else None
 
 
 def judge_complex(answer: str, task: Task) -> float:
@@ -119,7 +121,7 @@ def _polynomials(text: str) -> list[list[Fraction]] | None:
 
 def judge_intervals(answer: str, task: Task) -> float:
     """The same set of numbers, as a union of intervals; open and closed ends count."""
-    return _same(values.intervals, answer, task)
+    return _same(intervals, answer, task)
 
 
 def judge_quantity(answer: str, task: Task) -> float:

@@ -12,18 +12,25 @@ from fractions import Fraction
 from typing import Any
 
 from envs.families.mathematics.values import square_free
+from envs.skills import Ask, Judge, Skill
 
 Number = int | Fraction
 NAMES = "Ada Ben Cleo Dan Eva Finn Gina Hugo Iris Jon Kim Leo Mia Noah Olga Paul Rosa Sam Tara Vera".split()
 
 
-def levels(easy: dict[str, Any], medium: dict[str, Any], hard: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {"easy": easy, "medium": medium, "hard": hard}
+def skill(
+    name: str, ask: Ask, judge: Judge, easy: dict[str, Any], medium: dict[str, Any], hard: dict[str, Any]
+) -> Skill:
+    """A skill with the settings of its three levels."""
+    return Skill(name=name, ask=ask, judge=judge, levels={"easy": easy, "medium": medium, "hard": hard})
 
 
 def nonzero(rng: random.Random, low: int, high: int) -> int:
     """A whole number from low to high that is not 0."""
-    return rng.choice([value for value in range(low, high + 1) if value])
+    if not low <= 0 <= high:
+        return rng.randint(low, high)
+    value = rng.randint(low, high - 1)
+    return value if value < 0 else value + 1
 
 
 def decimal(value: Number) -> str:
