@@ -9,12 +9,14 @@ algebra system can compare (derivatives, formulas) is read and compared in the s
 from __future__ import annotations
 
 from envs.domain import Domain, Family
-from envs.families.mathematics import arithmetic, number_theory, witnesses
+from envs.families.mathematics import algebra, arithmetic, number_theory, roots_and_powers, witnesses
 from envs.skills import Skill, skill_domains
 
 SKILLS: list[Skill] = [
     *arithmetic.SKILLS,
     *number_theory.SKILLS,
+    *algebra.SKILLS,
+    *roots_and_powers.SKILLS,
     *witnesses.SKILLS,
 ]
 

@@ -21,7 +21,7 @@ from envs.families.mathematics.texts import (
     skill,
     value_at,
 )
-from envs.families.mathematics.values import integer, integers, numbers, polynomial, rows
+from envs.families.mathematics.values import integer, integers, number, polynomial, rows
 from envs.skills import Question
 from envs.types import Task
 
@@ -261,14 +261,14 @@ def judge_sum_product(answer: str, task: Task) -> float:
     return float(sum(found) == facts["sum"] and math.prod(found) == facts["product"])
 
 
-def ask_between(rng: random.Random, *, most: int) -> Question:
+def ask_between(rng: random.Random, *, most: int, least: int) -> Question:
     """A fraction with a small denominator strictly between two close fractions."""
     while True:
         low, high = sorted([Fraction(rng.randint(1, most), rng.randint(most // 2, most)) for _ in range(2)])
         if low == high:
             continue
         under = next(d for d in range(1, 10**9) if math.floor(low * d) + 1 < high * d)
-        if under > 2:
+        if under > least:
             break
     gold = Fraction(math.floor(low * under) + 1, under)
     slack = under + under // 3
@@ -278,10 +278,10 @@ def ask_between(rng: random.Random, *, most: int) -> Question:
 
 
 def judge_between(answer: str, task: Task) -> float:
-    found, facts = numbers(answer), task.metadata
-    if found is None or len(found) != 1 or found[0].denominator > facts["most"]:
+    found, facts = number(answer), task.metadata
+    if found is None or found.denominator > facts["most"]:
         return 0.0
-    return float(Fraction(facts["low"]) < found[0] < Fraction(facts["high"]))
+    return float(Fraction(facts["low"]) < found < Fraction(facts["high"]))
 
 
 SKILLS = [
@@ -300,7 +300,7 @@ SKILLS = [
         "sum_of_squares",
         ask_squares,
         judge_squares,
-        {"count": 2, "most": 9},
+        {"count": 2, "most": 15},
         {"count": 3, "most": 25},
         {"count": 4, "most": 120},
     ),
@@ -316,8 +316,8 @@ SKILLS = [
         "unit_fractions",
         ask_unit_fractions,
         judge_unit_fractions,
-        {"count": 2, "most": 9},
-        {"count": 3, "most": 12},
+        {"count": 2, "most": 15},
+        {"count": 3, "most": 16},
         {"count": 4, "most": 20},
     ),
     skill(
@@ -352,5 +352,12 @@ SKILLS = [
         {"count": 3, "most": 12},
         {"count": 4, "most": 20},
     ),
-    skill("fraction_between", ask_between, judge_between, {"most": 9}, {"most": 40}, {"most": 300}),
+    skill(
+        "fraction_between",
+        ask_between,
+        judge_between,
+        {"most": 9, "least": 2},
+        {"most": 40, "least": 6},
+        {"most": 300, "least": 15},
+    ),
 ]
