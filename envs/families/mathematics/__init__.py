@@ -9,7 +9,7 @@ algebra system can compare (derivatives, formulas) is read and compared in the s
 from __future__ import annotations
 
 from envs.domain import Domain, Family
-from envs.families.mathematics import algebra, arithmetic, number_theory, roots_and_powers, witnesses
+from envs.families.mathematics import algebra, arithmetic, chance, counting, number_theory, roots_and_powers, witnesses
 from envs.skills import Skill, skill_domains
 
 SKILLS: list[Skill] = [
@@ -17,6 +17,8 @@ SKILLS: list[Skill] = [
     *number_theory.SKILLS,
     *algebra.SKILLS,
     *roots_and_powers.SKILLS,
+    *counting.SKILLS,
+    *chance.SKILLS,
     *witnesses.SKILLS,
 ]
 

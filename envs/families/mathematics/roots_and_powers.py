@@ -176,7 +176,7 @@ SKILLS = [
         {"terms": 4, "most": 12, "divide": False},
         {"terms": 2, "most": 12, "divide": True},
     ),
-    skill("nested_radicals", ask_denest, judges.judge_simple_surd, {"most": 7}, {"most": 30}, {"most": 120}),
+    skill("nested_radicals", ask_denest, judges.judge_simple_surd, {"most": 12}, {"most": 30}, {"most": 120}),
     skill(
         "logarithms",
         ask_logarithm,
@@ -197,7 +197,7 @@ SKILLS = [
         "complex_arithmetic",
         ask_complex,
         judges.judge_complex,
-        {"factors": 1, "most": 4, "divide": False},
+        {"factors": 2, "most": 4, "divide": False},
         {"factors": 2, "most": 6, "divide": True},
         {"factors": 4, "most": 9, "divide": True},
     ),
