@@ -9,7 +9,16 @@ algebra system can compare (derivatives, formulas) is read and compared in the s
 from __future__ import annotations
 
 from envs.domain import Domain, Family
-from envs.families.mathematics import algebra, arithmetic, chance, counting, number_theory, roots_and_powers, witnesses
+from envs.families.mathematics import (
+    algebra,
+    arithmetic,
+    chance,
+    counting,
+    matrices,
+    number_theory,
+    roots_and_powers,
+    witnesses,
+)
 from envs.skills import Skill, skill_domains
 
 SKILLS: list[Skill] = [
@@ -19,6 +28,7 @@ SKILLS: list[Skill] = [
     *roots_and_powers.SKILLS,
     *counting.SKILLS,
     *chance.SKILLS,
+    *matrices.SKILLS,
     *witnesses.SKILLS,
 ]
 

@@ -170,14 +170,16 @@ def ask_binomial(rng: random.Random, *, most: int) -> Question:
 
 
 def ask_streak(rng: random.Random, *, flips: int, run: int) -> Question:
-    """Runs of heads in flips of a fair coin."""
+    """Runs of heads in flips of a bent coin."""
     n, k = rng.randint(flips // 2 + 1, flips), rng.randint(2, run)
-    ways = [1] + [0] * (k - 1)  # by the length of the run at the end
+    heads = Fraction(rng.randint(1, 4), 5) if rng.random() < 0.5 else Fraction(rng.randint(1, 3), 4)
+    chances = [Fraction(1)] + [Fraction(0)] * (k - 1)  # by the length of the run at the end
     for _ in range(n):
-        ways = [sum(ways), *ways[:-1]]
-    none = Fraction(sum(ways), 2**n)
+        chances = [sum(chances, Fraction(0)) * (1 - heads), *(chance * heads for chance in chances[:-1])]
+    none = sum(chances, Fraction(0))
     told, value = rng.choice([(f"never {k} heads in a row", none), (f"at least once {k} heads in a row", 1 - none)])
-    return Question(f"A fair coin is flipped {n} times. What is the probability of {told}? {EXACT}", str(value))
+    text = f"A coin that shows heads with probability {heads} is flipped {n} times. What is the probability of {told}?"
+    return Question(f"{text} {EXACT}", str(value))
 
 
 def ask_statistics(rng: random.Random, *, count: int, most: int) -> Question:
@@ -259,7 +261,7 @@ SKILLS = [
     ),
     skill("repeated_trials", ask_binomial, judge_number, {"most": 4}, {"most": 6}, {"most": 9}),
     skill(
-        "coin_runs", ask_streak, judge_number, {"flips": 5, "run": 3}, {"flips": 12, "run": 4}, {"flips": 24, "run": 6}
+        "coin_runs", ask_streak, judge_number, {"flips": 4, "run": 3}, {"flips": 7, "run": 4}, {"flips": 12, "run": 6}
     ),
     skill(
         "summary_statistics",

@@ -80,7 +80,7 @@ def ask_fixed_points(rng: random.Random, *, most: int) -> Question:
     if rng.random() < 0.5:
         k = rng.randint(0, n - 2)
         count = math.comb(n, k) * _derangements(n - k)
-        text = f"{person}. In how many of the possible outcomes does exactly the number {k} of them get their own hat?"
+        text = f"{person}. In how many of the possible outcomes do exactly {k} of them get their own hats?"
     else:
         k = rng.randint(2, n - 1)
         count = sum((-1) ** j * math.comb(k, j) * math.factorial(n - j) for j in range(k + 1))
@@ -144,10 +144,8 @@ def ask_committees(rng: random.Random, *, most: int, size: int) -> Question:
         "neither": f"neither {first} nor {second} may be in it",
         "either": f"exactly one of {first} and {second} must be in it",
     }[rule]
-    text = (
-        f"A club has {women} women, one of them {first}, and {men} men, one of them {second}. A committee of {chosen}"
-    )
-    text += f" needs at least {least} {'woman' if least == 1 else 'women'} and at least one man, and {told}."
+    text = f"A club has {women} teachers, one of them {first}, and {men} pupils, one of them {second}. A committee of {chosen}"
+    text += f" needs at least {least} {'teacher' if least == 1 else 'teachers'} and at least one pupil, and {told}."
     return Question(f"{text} How many such committees are there? {WHOLE}", str(count))
 
 
@@ -231,7 +229,7 @@ SKILLS = [
         {"size": 5, "blocked": 3, "diagonal": False},
         {"size": 8, "blocked": 6, "diagonal": True},
     ),
-    skill("fixed_points", ask_fixed_points, judge_number, {"most": 6}, {"most": 9}, {"most": 16}),
+    skill("fixed_points", ask_fixed_points, judge_number, {"most": 7}, {"most": 14}, {"most": 30}),
     skill(
         "bounded_sums",
         ask_distributions,
