@@ -29,6 +29,7 @@ SKILLS: list[Skill] = [
     *counting.SKILLS,
     *chance.SKILLS,
     *matrices.SKILLS,
+    *calculus.SKILLS,
     *witnesses.SKILLS,
 ]
 

@@ -125,12 +125,12 @@ def ask_inclusion(rng: random.Random, *, most: int, count: int) -> Question:
 def ask_committees(rng: random.Random, *, most: int, size: int) -> Question:
     """Selections from two groups with conditions."""
     while True:
-        women, men = rng.randint(2, most), rng.randint(2, most)
+        teachers, _men = rng.randint(2, most), rng.randint(2, most)
         chosen, least = rng.randint(2, size), rng.randint(1, 2)
         first, second = rng.sample(NAMES, 2)
         rule = rng.choice(["both", "neither", "either"])
         base = [
-            (w, math.comb(women - 1, w - a) * math.comb(men - 1, chosen - w - b), a, b)
+            (w, math.comb(teachers - 1, w - a) * math.comb(pupils - 1, chosen - w - b), a, b)
             for w in range(least, chosen)
             for a, b in itertools.product((0, 1), repeat=2)
             if w - a >= 0 and chosen - w - b >= 0
@@ -144,8 +144,8 @@ def ask_committees(rng: random.Random, *, most: int, size: int) -> Question:
         "neither": f"neither {first} nor {second} may be in it",
         "either": f"exactly one of {first} and {second} must be in it",
     }[rule]
-    text = f"A club has {women} teachers, one of them {first}, and {men} pupils, one of them {second}. A committee of {chosen}"
-    text += f" needs at least {least} {'teacher' if least == 1 else 'teachers'} and at least one pupil, and {told}."
+    text = f"A club has {teachers} teachers, one of them {first}, and {pupils} pupils, one of them {second}."
+    text += f" A committee of {chosen} needs at least {least} {'teacher' if least == 1 else 'teachers'} and at least one pupil, and {told}."
     return Question(f"{text} How many such committees are there? {WHOLE}", str(count))
 
 

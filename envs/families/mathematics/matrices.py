@@ -5,6 +5,7 @@ In: a random stream and the settings of a level.  Out: a `Question`.  Listed in 
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Sequence
@@ -59,7 +60,7 @@ def ask_inverse(rng: random.Random, *, size: int, most: int) -> Question:
 def ask_product(rng: random.Random, *, size: int, most: int, factors: int) -> Question:
     """A product of matrices, or a combination of a product and a sum."""
     sides = [rng.randint(1, size) for _ in range(factors + 1)]
-    matrices = [_matrix(rng, a, b, most) for a, b in zip(sides, sides[1:], strict=False)]
+    matrices = [_matrix(rng, a, b, most) for a, b in itertools.pairwise(sides)]
     product: Sequence[Sequence[Number]] = matrices[0]
     for matrix in matrices[1:]:
         product = matrix_product(product, matrix)
@@ -82,12 +83,21 @@ def _low_rank(rng: random.Random, rows: int, columns: int, rank: int, most: int)
             return found
 
 
-def ask_rank(rng: random.Random, *, rows: int, most: int) -> Question:
-    """Rank, and which columns depend on those before them."""
-    rank = rng.randint(1, rows)
-    matrix = _low_rank(rng, rows, rows + 1, rank, most)
-    pivots = eliminated(matrix)[1]
-    depending = [column + 1 for column in range(rows + 1) if column not in pivots]
+def ask_dependent(rng: random.Random, *, rows: int, columns: int, most: int) -> Question:
+    """Which columns depend on those to their left."""
+    choices = [(0, *rest) for size in range(rows) for rest in itertools.combinations(range(1, columns), size)]
+    pivots = rng.choice([choice for choice in choices if 1 < len(choice) < columns])
+    while True:
+        found: list[list[int]] = []
+        for column in range(columns):
+            basis = [found[pivot] for pivot in pivots if pivot < column]
+            weights = [rng.randint(-2, 2) for _ in basis]
+            combined = [sum(w * vector[i] for w, vector in zip(weights, basis, strict=True)) for i in range(rows)]
+            found.append([rng.randint(-most, most) for _ in range(rows)] if column in pivots else combined)
+        matrix = [list(row) for row in zip(*found, strict=True)]
+        if eliminated(matrix)[1] == list(pivots):
+            break
+    depending = [column + 1 for column in range(columns) if column not in pivots]
     text = f"Which columns of {matrix_text(matrix)} (given by rows, columns numbered from 1) are linear combinations of"
     text += " the columns to the left of them (a zero column is one)?"
     return Question(f"{text} Answer with the set of their numbers, like {{3, 4}}.", a_set(depending))
@@ -279,7 +289,7 @@ SKILLS = [
     ),
     skill(
         "dependent_columns",
-        ask_rank,
+        ask_dependent,
         judges.judge_number_set,
         {"rows": 2, "most": 3},
         {"rows": 3, "most": 4},
