@@ -12,6 +12,7 @@ from envs.domain import Domain, Family
 from envs.families.mathematics import (
     algebra,
     arithmetic,
+    calculus,
     chance,
     counting,
     matrices,

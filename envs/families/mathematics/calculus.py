@@ -268,9 +268,7 @@ def ask_tangent(rng: random.Random, *, degree: int, most: int) -> Question:
         slope, height = value_at(derived(poly), place), value_at(poly, place)
         if slope:
             break
-    text = (
-        f"The tangent of y = {polynomial_text(poly)} at x = {place} is y = m*x + b, and it meets the x-axis at x = r."
-    )
+    text = f"The tangent of y = {polynomial_text(poly)} at x = {place} is y = m*x + b; it meets the x-axis at x = r."
     gold = a_tuple([slope, height - slope * place, place - Fraction(height) / slope])
     return Question(f"{text} Answer with (m, b, r), like (2, -3, 3/2).", gold)
 

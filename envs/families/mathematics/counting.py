@@ -145,7 +145,8 @@ def ask_committees(rng: random.Random, *, most: int, size: int) -> Question:
         "either": f"exactly one of {first} and {second} must be in it",
     }[rule]
     text = f"A club has {teachers} teachers, one of them {first}, and {pupils} pupils, one of them {second}."
-    text += f" A committee of {chosen} needs at least {least} {'teacher' if least == 1 else 'teachers'} and at least one pupil, and {told}."
+    text += f" A committee of {chosen} needs at least {least} teacher{'s' * (least > 1)} and at least one pupil,"
+    text += f" and {told}."
     return Question(f"{text} How many such committees are there? {WHOLE}", str(count))
 
 

@@ -291,9 +291,9 @@ SKILLS = [
         "dependent_columns",
         ask_dependent,
         judges.judge_number_set,
-        {"rows": 2, "most": 3},
-        {"rows": 3, "most": 4},
-        {"rows": 5, "most": 4},
+        {"rows": 2, "columns": 5, "most": 3},
+        {"rows": 3, "columns": 5, "most": 4},
+        {"rows": 4, "columns": 7, "most": 6},
     ),
     skill(
         "null_vectors",
