@@ -31,6 +31,7 @@ SKILLS: list[Skill] = [
     *chance.SKILLS,
     *matrices.SKILLS,
     *calculus.SKILLS,
+    *words.SKILLS,
     *witnesses.SKILLS,
 ]
 

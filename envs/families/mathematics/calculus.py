@@ -219,9 +219,9 @@ def ask_finite_sum(rng: random.Random, *, degree: int, most: int) -> Question:
     """A sum of a polynomial, of products, or of a telescoping quotient."""
     n = rng.randint(most // 2, most)
     if rng.random() < 0.35:
-        step = rng.randint(1, 3)
-        total = sum((Fraction(1, k * (k + step)) for k in range(1, min(n, 40) + 1)), Fraction(0))
-        text = f"What is the sum of 1/(k*(k + {step})) for k from 1 to {min(n, 40)}?"
+        step, last = rng.randint(1, 4), rng.randint(min(most, 20) // 2, min(most, 40))
+        total = sum((Fraction(1, k * (k + step)) for k in range(1, last + 1)), Fraction(0))
+        text = f"What is the sum of 1/(k*(k + {step})) for k from 1 to {last}?"
         return Question(f"{text} {EXACT}", str(total))
     poly = random_polynomial(rng, degree, 5)
     value = sum(value_at(poly, k) for k in range(1, n + 1))

@@ -125,7 +125,7 @@ def ask_inclusion(rng: random.Random, *, most: int, count: int) -> Question:
 def ask_committees(rng: random.Random, *, most: int, size: int) -> Question:
     """Selections from two groups with conditions."""
     while True:
-        teachers, _men = rng.randint(2, most), rng.randint(2, most)
+        teachers, pupils = rng.randint(2, most), rng.randint(2, most)
         chosen, least = rng.randint(2, size), rng.randint(1, 2)
         first, second = rng.sample(NAMES, 2)
         rule = rng.choice(["both", "neither", "either"])
