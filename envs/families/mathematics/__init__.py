@@ -19,6 +19,7 @@ from envs.families.mathematics import (
     number_theory,
     roots_and_powers,
     witnesses,
+    words,
 )
 from envs.skills import Skill, skill_domains
 

@@ -1,7 +1,7 @@
 """Word problems whose answers carry a unit: conversions, rates, work, mixtures, money; and dates and clocks.
 
-In: a random stream and the settings of a level.  Out: a `Question`.  Listed in the family.  A unit may be written in any
-of the spellings of `UNITS`; an answer without one, or in another unit than asked for, is wrong.
+In: a random stream and the settings of a level.  Out: a `Question`.  Listed in the family.  A unit may be written
+in any of the spellings of `UNITS`; an answer without one, or in another unit than asked for, is wrong.
 """
 
 from __future__ import annotations
