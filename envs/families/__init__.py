@@ -19,6 +19,7 @@ from envs.families import (
     reasoning_gym,
     sequence,
     sql,
+    structured,
     text,
     tools_toy,
 )
@@ -32,6 +33,7 @@ FAMILIES: dict[str, Family] = {
     "reasoning_gym": reasoning_gym.FAMILY,
     "sequence": sequence.FAMILY,
     "sql": sql.FAMILY,
+    "structured": structured.FAMILY,
     "text": text.FAMILY,
     "tools": tools_toy.FAMILY,
 }

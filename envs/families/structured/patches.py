@@ -123,11 +123,14 @@ def apply_patch(document: Any, operations: Any) -> Any:
     """All operations in turn, on a copy; refused where one fails or the document grows too large."""
     if not isinstance(operations, list) or len(operations) > MOST_OPERATIONS:
         raise Refused("a patch is a short array")
-    document = copy.deepcopy(document)
-    for operation in operations:
-        document = apply_operation(document, operation)
-        if len(show(document)) > MOST_CHARACTERS:
-            raise Refused("the document grows too large")
+    try:
+        document = copy.deepcopy(document)
+        for operation in operations:
+            document = apply_operation(document, operation)
+            if len(show(document)) > MOST_CHARACTERS:
+                raise Refused("the document grows too large")
+    except RecursionError as problem:
+        raise Refused("copies within copies") from problem
     return document
 
 
@@ -161,7 +164,10 @@ def _patched(rng: random.Random, size: int, depth: int, count: int, kinds: str) 
         result: Any = document
         while len(patch) < count:
             operation = _operation(rng, result, kinds)
-            result = apply_patch(result, [operation])
+            try:
+                result = apply_patch(result, [operation])
+            except Refused:  # moved into itself
+                continue
             patch.append(operation)
         if not same(result, document):
             return document, patch, result
