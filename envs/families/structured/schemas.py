@@ -45,7 +45,7 @@ def _field(rng: random.Random, told: bool) -> tuple[dict[str, Any], Any, str]:
     kind = rng.randrange(6)
     if kind == 0:
         word = rng.choice(WORDS)
-        schema: dict[str, Any] = {"type": "string", "minLength": rng.randint(2, 4), "maxLength": rng.randint(9, 12)}
+        schema: dict[str, Any] = {"type": "string", "minLength": rng.randint(1, 3), "maxLength": rng.randint(9, 12)}
         return schema if told else {**schema, "minLength": 13, "maxLength": 15}, word if told else "x" * 14, show(word)
     if kind == 1:
         low, step = rng.randint(10, 90), rng.choice([3, 4, 6, 7])
@@ -61,8 +61,9 @@ def _field(rng: random.Random, told: bool) -> tuple[dict[str, Any], Any, str]:
     if kind == 4:
         count = rng.randint(2, 3)
         items = rng.sample(range(1, 40), count)
-        schema = {"type": "array", "items": {"type": "integer"}, "minItems": count, "uniqueItems": True}
-        return {**schema, "maxItems": count}, items, show(items)
+        # The lengths come first: a very long array is refused before its items are compared with each other.
+        schema = {"type": "array", "maxItems": count, "minItems": count, "items": {"type": "integer"}}
+        return {**schema, "uniqueItems": True}, items, show(items)
     number = rng.randint(1, 99)
     return {"type": ["integer", "null"], "exclusiveMinimum": number - 1}, number, str(number)
 
@@ -193,7 +194,11 @@ def _refusals(rng: random.Random, rules: dict[str, list[Any]]) -> list[tuple[Any
     found: list[tuple[Any, dict[str, Any]]] = []
     for key, (kind, low, high) in rules.items():
         if kind == "integer":
-            found += [([key, "low"], {key: low - 1}), ([key, "high"], {key: high + 1}), ([key, "type"], {key: str(low)})]
+            found += [
+                ([key, "low"], {key: low - 1}),
+                ([key, "high"], {key: high + 1}),
+                ([key, "type"], {key: str(low)}),
+            ]
             found += [([key, "whole"], {key: low + 0.5})]
         elif kind == "string":
             found += [([key, "low"], {key: "abcdefghi"[: low - 1]}), ([key, "high"], {key: "a" * (high + 1)})]
