@@ -72,9 +72,8 @@ def _faults(rng: random.Random, text: str) -> list[str]:
     if len(words) > 4:
         place = rng.randrange(1, len(words) - 1, 2)
         if words[place].isidentifier() and words[place + 1].startswith(":"):
-            found.append(
-                '"'.join([*words[: place - 1], words[place - 1] + words[place] + words[place + 1]] + words[place + 2 :])
-            )
+            bare = words[place - 1] + words[place] + words[place + 1]
+            found.append('"'.join([*words[: place - 1], bare, *words[place + 2 :]]))
     found += [text.replace(old, new, 1) for old, new in (("true", "True"), ("false", "False"), ("null", "None"))]
     found += [text.replace(", ", " ", 1), text.replace(": ", " = ", 1), text.replace('": ', '" ', 1)]
     found += [text[:-1], text.rstrip("]}"), text.replace(", ", ",, ", 1), text.replace(", ", "; ", 1)]
