@@ -6,12 +6,20 @@ In: an index.  Out: single-turn tasks at three levels for each skill.  Listed in
 from __future__ import annotations
 
 from envs.domain import Domain, Family
-from envs.families.structured import patches, paths
+from envs.families.structured import calls, markup, merges, patches, paths, records, schemas, settings, tables, texts
 from envs.skills import Skill, skill_domains
 
 SKILLS: list[Skill] = [
+    *calls.SKILLS,
+    *markup.SKILLS,
+    *merges.SKILLS,
     *patches.SKILLS,
     *paths.SKILLS,
+    *records.SKILLS,
+    *schemas.SKILLS,
+    *settings.SKILLS,
+    *tables.SKILLS,
+    *texts.SKILLS,
 ]
 
 
