@@ -22,6 +22,7 @@ from envs.families import (
     reasoning_gym,
     sequence,
     sql,
+    structured,
     text,
     tools_toy,
 )
@@ -38,6 +39,7 @@ FAMILIES: dict[str, Family] = {
     "reasoning_gym": reasoning_gym.FAMILY,
     "sequence": sequence.FAMILY,
     "sql": sql.FAMILY,
+    "structured": structured.FAMILY,
     "text": text.FAMILY,
     "tools": tools_toy.FAMILY,
 }
