@@ -13,6 +13,7 @@ from envs.domain import Domain, Family
 from envs.families import (
     code,
     dialogue,
+    games,
     instructions,
     logic,
     math,
@@ -26,6 +27,7 @@ from envs.families import (
 FAMILIES: dict[str, Family] = {
     "code": code.FAMILY,
     "dialogue": dialogue.FAMILY,
+    "games": games.FAMILY,
     "instructions": instructions.FAMILY,
     "logic": logic.FAMILY,
     "math": math.FAMILY,
