@@ -260,10 +260,10 @@ GAMES = [
         "lights",
         draw_lights,
         Lights,
-        (5, 7, 9),
+        (5, 5, 6),
         {"side": 3, "low": 2, "high": 4, "slack": 1},
-        {"side": 3, "low": 4, "high": 6, "slack": 1},
-        {"side": 4, "low": 4, "high": 4, "slack": 2},
+        {"side": 4, "low": 3, "high": 3, "slack": 1},
+        {"side": 4, "low": 4, "high": 5, "slack": 1},
     ),
     game(
         "pegs",
