@@ -6,10 +6,19 @@ In: an index.  Out: multi-turn tasks without tools, at three levels for each gam
 from __future__ import annotations
 
 from envs.domain import Domain, Family
-from envs.families.games import gathering, moving, planning, stacking, tiles, walking
+from envs.families.games import gathering, moving, planning, searching, stacking, tiles, timing, walking
 from envs.talk import Game, game_domains
 
-GAMES: list[Game] = [*moving.GAMES, *walking.GAMES, *stacking.GAMES, *tiles.GAMES, *planning.GAMES, *gathering.GAMES]
+GAMES: list[Game] = [
+    *moving.GAMES,
+    *walking.GAMES,
+    *stacking.GAMES,
+    *tiles.GAMES,
+    *planning.GAMES,
+    *gathering.GAMES,
+    *timing.GAMES,
+    *searching.GAMES,
+]
 
 
 def domains() -> list[Domain]:

@@ -217,8 +217,8 @@ def draw_calculator(rng: random.Random, keys: int, low: int, high: int, slack: i
 
     facts = solvable(make, Calculator, low, high, most=8_000)
     rules = (
-        f"Make the display of a broken calculator show {facts['wanted']}. Its keys are {', '.join(facts['keys'])}; each "
-        "works on the number shown. / works only without a remainder. REVERSE writes the digits backwards and drops "
+        f"Make the display of a broken calculator show {facts['wanted']}. Its keys are {', '.join(facts['keys'])}; "
+        "each works on the number shown. / works only without a remainder. REVERSE writes the digits backwards and drops "
         "leading zeros; SQUARES adds up the squares of the digits. Nothing below 0 or above 9999 is allowed, nor a key "
         "that would not change the number. Press one key a message."
     )
@@ -328,8 +328,8 @@ def draw_levers(rng: random.Random, rooms: int, more: int, low: int, high: int, 
         f"{room} {'+'.join(str(door) for door in numbers)}" for room, numbers in sorted(facts["levers"].items())
     )
     rules = (
-        f"Get to room {facts['exit']}. Doors, with the rooms that they join: {doors}. DOOR 2 goes through door 2, if it "
-        "is open and leads out of the room where you are. Some rooms have a lever: PULL there opens those of its doors "
+        f"Get to room {facts['exit']}. Doors, with the rooms that they join: {doors}. DOOR 2 goes through door 2, if "
+        "it is open and leads out of the room where you are. Some rooms have a lever: PULL there opens those of its doors "
         f"that are closed, and closes those that are open. Levers, with their doors: {levers}."
     )
     return puzzle_opening(rules, Levers, facts, slack, "DOOR 2")
@@ -377,7 +377,7 @@ GAMES = [
         draw_ladder,
         Ladder,
         (5, 7, 9),
-        {"words": 14, "low": 3, "high": 4, "slack": 1},
+        {"words": 26, "low": 3, "high": 4, "slack": 1},
         {"words": 40, "low": 5, "high": 7, "slack": 0},
         {"words": 60, "low": 7, "high": 9, "slack": 0},
     ),
