@@ -6,19 +6,11 @@ In: an index.  Out: multi-turn tasks without tools, at three levels for each gam
 from __future__ import annotations
 
 from envs.domain import Domain, Family
-from envs.families.games import gathering, moving, planning, searching, stacking, tiles, timing, walking
+from envs.families.games import deducing, gathering, moving, planning, searching, stacking, tiles, timing, walking
 from envs.talk import Game, game_domains
 
-GAMES: list[Game] = [
-    *moving.GAMES,
-    *walking.GAMES,
-    *stacking.GAMES,
-    *tiles.GAMES,
-    *planning.GAMES,
-    *gathering.GAMES,
-    *timing.GAMES,
-    *searching.GAMES,
-]
+_MODULES = (moving, walking, stacking, tiles, planning, gathering, timing, searching, deducing)
+GAMES: list[Game] = [one for module in _MODULES for one in module.GAMES]
 
 
 def domains() -> list[Domain]:

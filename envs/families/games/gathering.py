@@ -123,8 +123,8 @@ def draw_colony(rng: random.Random, low: int, high: int) -> Opening:
             break
     rules = (
         f"Have {facts['wanted']} food in time. Each message is one day. WORK: each worker brings {facts['yield']} "
-        f"food, and {facts['bonus']} more for each mill that you have. HIRE: pay {facts['hire']} food, and have one worker "
-        f"more. BUILD: pay {facts['mill']} food, and have one mill more. You cannot pay what you do not have."
+        f"food, and {facts['bonus']} more for each mill that you have. HIRE: pay {facts['hire']} food, and have one "
+        f"worker more. BUILD: pay {facts['mill']} food, and have one mill more. You cannot pay what you do not have."
     )
     return puzzle_opening(rules, Colony, facts, 0, "WORK")
 
@@ -193,8 +193,8 @@ def draw_trade(rng: random.Random, ports: int, goods: int, low: int, high: int) 
     routes = "; ".join(f"{name}: {', '.join(ways)}" for name, ways in facts["routes"].items())
     rules = (
         f"Have at least {facts['wanted']} coins in time. Your ship carries one unit of one good. BUY TEA buys a unit "
-        "at the price of the port where you are, SELL sells there what you carry, SAIL and a port goes to it. Each is one "
-        f"message. Prices, which never change: {prices}. Where ships sail from each port: {routes}."
+        "at the price of the port where you are, SELL sells there what you carry, SAIL and a port goes to it. Each is "
+        f"one message. Prices, which never change: {prices}. Where ships sail from each port: {routes}."
     )
     return puzzle_opening(rules, Trade, facts, 0, "SELL")
 

@@ -218,8 +218,8 @@ def draw_calculator(rng: random.Random, keys: int, low: int, high: int, slack: i
     facts = solvable(make, Calculator, low, high, most=8_000)
     rules = (
         f"Make the display of a broken calculator show {facts['wanted']}. Its keys are {', '.join(facts['keys'])}; "
-        "each works on the number shown. / works only without a remainder. REVERSE writes the digits backwards and drops "
-        "leading zeros; SQUARES adds up the squares of the digits. Nothing below 0 or above 9999 is allowed, nor a key "
+        "each works on the number shown. / works only without a remainder. REVERSE writes the digits backwards and "
+        "drops leading zeros; SQUARES adds up the squares of the digits. Nothing below 0 or above 9999 is allowed, nor a key "
         "that would not change the number. Press one key a message."
     )
     return puzzle_opening(rules, Calculator, facts, slack, facts["keys"][0])
@@ -329,8 +329,8 @@ def draw_levers(rng: random.Random, rooms: int, more: int, low: int, high: int, 
     )
     rules = (
         f"Get to room {facts['exit']}. Doors, with the rooms that they join: {doors}. DOOR 2 goes through door 2, if "
-        "it is open and leads out of the room where you are. Some rooms have a lever: PULL there opens those of its doors "
-        f"that are closed, and closes those that are open. Levers, with their doors: {levers}."
+        "it is open and leads out of the room where you are. Some rooms have a lever: PULL there opens those of its "
+        f"doors that are closed, and closes those that are open. Levers, with their doors: {levers}."
     )
     return puzzle_opening(rules, Levers, facts, slack, "DOOR 2")
 

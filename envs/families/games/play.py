@@ -184,14 +184,24 @@ def puzzle_opening(rules: str, play: type[Puzzle], facts: Mapping[str, Any], sla
     return opening(rules, play, {**facts, "limit": len(plan) + slack}, example, " | ".join(plan))
 
 
-def opening(rules: str, play: type[Counted], facts: Mapping[str, Any], example: str, reference: str = "") -> Opening:
-    """Rules, the first position, and what a message looks like."""
+def opening(
+    rules: str, play: type[Counted], facts: Mapping[str, Any], example: str, reference: str = "", label: int = 0
+) -> Opening:
+    """Rules, the first position, and what a message looks like.
+
+    `label` is a number for a game whose rules and first position are seldom new: prompts that are the same would all
+    fall to one split.
+    """
     how = (
         f"Each message is one command between <answer> and </answer>, such as <answer>{example}</answer>. You have "
         f"{facts['limit']} messages. A command that is not allowed uses one up; the third such command loses."
     )
-    shown = play(facts).show()
-    return Opening(text="\n\n".join(part for part in (rules, shown, how) if part), facts=facts, reference=reference)
+    parts = (f"Game {label}." if label else "", rules, play(facts).show(), how)
+    return Opening(text="\n\n".join(part for part in parts if part), facts=facts, reference=reference)
+
+
+def label_of(rng: random.Random) -> int:
+    return rng.randint(1000, 99_999)
 
 
 def game(

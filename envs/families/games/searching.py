@@ -22,6 +22,7 @@ from envs.families.games.play import (
     game,
     grid_text,
     inside,
+    label_of,
     opening,
     read_cell,
     read_number,
@@ -71,7 +72,7 @@ def draw_number(rng: random.Random, most: int) -> Opening:
         f"I have chosen a whole number from 1 to {most}. Say a number; you will be told whether mine is higher or "
         "lower. Find it."
     )
-    return opening(rules, Number, facts, str(most // 3), str(facts["secret"]))
+    return opening(rules, Number, facts, str(most // 3), str(facts["secret"]), label_of(rng))
 
 
 # ---- treasure --------------------------------------------------------------------------------------------------------
@@ -92,14 +93,9 @@ class Treasure(Counted):
         vertical = "north" if row < dug[0] else "south" if row > dug[0] else ""
         horizontal = "west" if column < dug[1] else "east" if column > dug[1] else ""
         top, bottom, left, right = self.bounds
-        self.bounds = [
-            *{"north": (top, min(bottom, dug[0] - 1)), "south": (max(top, dug[0] + 1), bottom)}.get(
-                vertical, dug[:1] * 2
-            ),
-            *{"west": (left, min(right, dug[1] - 1)), "east": (max(left, dug[1] + 1), right)}.get(
-                horizontal, dug[1:] * 2
-            ),
-        ]
+        rows = {"north": (top, min(bottom, dug[0] - 1)), "south": (max(top, dug[0] + 1), bottom)}
+        columns = {"west": (left, min(right, dug[1] - 1)), "east": (max(left, dug[1] + 1), right)}
+        self.bounds = [*rows.get(vertical, (dug[0], dug[0])), *columns.get(horizontal, (dug[1], dug[1]))]
         return f"From {cell_name(*dug)} the treasure lies to the {vertical}{horizontal}."
 
     def legal(self) -> list[str]:
@@ -113,10 +109,11 @@ class Treasure(Counted):
 
 def draw_treasure(rng: random.Random, most: int) -> Opening:
     rows, columns = rng.randint(most // 2 + 1, most), rng.randint(most // 2 + 1, most)
+    hidden = (rng.randrange(rows), rng.randrange(columns))
     facts = {
         "rows": rows,
         "columns": columns,
-        "treasure": [rng.randrange(rows), rng.randrange(columns)],
+        "treasure": list(hidden),
         "limit": max(rows, columns).bit_length(),
     }
     rules = (
@@ -125,7 +122,7 @@ def draw_treasure(rng: random.Random, most: int) -> Opening:
         "shows in which direction it lies: north, south, east, west, northeast and so on. Just north means in the same "
         "column. Northeast only means further north and further east, by any distance."
     )
-    return opening(rules, Treasure, facts, "B2", cell_name(*facts["treasure"]))  # type: ignore[misc]
+    return opening(rules, Treasure, facts, "B2", cell_name(*hidden), label_of(rng))
 
 
 # ---- ships -----------------------------------------------------------------------------------------------------------
@@ -199,7 +196,7 @@ def draw_ships(rng: random.Random, rows: int, columns: int, lengths: Sequence[in
         f"Hidden in the grid lies {ships}, straight along a row or a column, of {' and '.join(map(str, lengths))} "
         "cells. Name a cell to shoot at. Hit every cell of all ships. X is a hit, o is water."
     )
-    return opening(rules, Ships, facts, "B3")
+    return opening(rules, Ships, facts, "B3", label=label_of(rng))
 
 
 # ---- mines -----------------------------------------------------------------------------------------------------------
@@ -357,11 +354,11 @@ def draw_beacons(rng: random.Random, side: int, limit: int) -> Opening:
             break
     rules = (
         f"Two beacons are hidden in two cells of a grid with the columns A to {LETTERS[side - 1]} and the rows 1 to "
-        f"{side}. Name a cell to probe it. You are told how many steps it is to the nearest beacon, going along rows and "
-        "columns only; 0 means that a beacon is right there. Probe both cells with beacons; no cell may be probed "
+        f"{side}. Name a cell to probe it. You are told how many steps it is to the nearest beacon, going along rows "
+        "and columns only; 0 means that a beacon is right there. Probe both cells with beacons; no cell may be probed "
         "twice."
     )
-    return opening(rules, Beacons, facts, "B2")
+    return opening(rules, Beacons, facts, "B2", label=label_of(rng))
 
 
 GAMES = [
