@@ -6,10 +6,36 @@ In: an index.  Out: multi-turn tasks without tools, at three levels for each gam
 from __future__ import annotations
 
 from envs.domain import Domain, Family
-from envs.families.games import deducing, gathering, moving, planning, searching, stacking, tiles, timing, walking
+from envs.families.games import (
+    boards,
+    deducing,
+    duelling,
+    gathering,
+    moving,
+    planning,
+    searching,
+    stacking,
+    tiles,
+    timing,
+    walking,
+    weighing,
+)
 from envs.talk import Game, game_domains
 
-_MODULES = (moving, walking, stacking, tiles, planning, gathering, timing, searching, deducing)
+_MODULES = (
+    moving,
+    walking,
+    stacking,
+    tiles,
+    planning,
+    gathering,
+    timing,
+    searching,
+    deducing,
+    weighing,
+    duelling,
+    boards,
+)
 GAMES: list[Game] = [one for module in _MODULES for one in module.GAMES]
 
 
