@@ -36,7 +36,7 @@ _MODULES = (
     duelling,
     boards,
 )
-GAMES: list[Game] = [one for module in _MODULES for one in module.GAMES]
+GAMES: list[Game] = [one for module in (*_SEEN, *_HIDDEN, *_DUELS) for one in module.GAMES]
 
 
 def domains() -> list[Domain]:

@@ -15,13 +15,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from envs.domain import rng_for
-from envs.families.games.play import LETTERS, TRIES, Counted, Illegal, cell_name, game, opening
+from envs.families.games.play import LETTERS, TRIES, Counted, Illegal, cell_name, game, label_of, opening
 from envs.talk import Opening
 
 MODEL, OPPONENT = 0, 1
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=16)
 def _known_worths(key: str) -> dict[Any, bool]:
     """What is known of the positions of one task: it is looked up at every move of an episode."""
     return {}
@@ -88,7 +88,7 @@ class Duel(Counted):
 
     def best(self) -> str:
         options = self.options(self.position)
-        return next((command for command, after in options.items() if self.worth(after)), list(options)[0])
+        return next((command for command, after in options.items() if self.worth(after)), next(iter(options)))
 
 
 def winnable(
@@ -97,12 +97,13 @@ def winnable(
     """Facts of a position that the model wins by force, by at most this share of its first moves."""
     for _ in range(TRIES):
         facts = {**make(), "skill": skill, "seed": rng.randint(1, 10**9)}
-        duel = play({"limit": 1, **facts})
-        if duel.result(duel.position) is not None or not duel.worth(duel.position):
+        duel = play(facts)
+        duel.known = {}  # most positions are not taken: they shall not push out what is known of tasks
+        after = list(duel.options(duel.position).values())
+        if duel.result(duel.position) is not None or any(duel.result(other) for other in after):
             continue
-        after = duel.options(duel.position).values()
         winning = sum(duel.worth(other) for other in after)
-        if winning <= share * len(after) and not any(duel.result(other) for other in after):
+        if 0 < winning <= share * len(after):
             return facts
     raise AssertionError(f"{play.__name__}: no position to win in {TRIES} tries")
 
@@ -150,7 +151,7 @@ def draw_nim(rng: random.Random, heaps: int, largest: int, total: int, skill: fl
         "We take matches from heaps in turn; you begin. In a move one takes one or more matches of one heap: A 2 takes "
         "2 of heap A. Who takes the very last match wins."
     )
-    return opening(rules, Nim, facts, "A 2")
+    return opening(rules, Nim, facts, "A 2", label=label_of(rng))
 
 
 class LastLoses(Duel):
@@ -181,7 +182,7 @@ def draw_last_loses(rng: random.Random, heaps: int, total: int, skill: float) ->
         f"We take matches from heaps in turn; you begin. In a move one takes from 1 to {facts['most']} matches of one "
         "heap: A 2 takes 2 of heap A. Who takes the very last match loses."
     )
-    return opening(rules, LastLoses, facts, "A 2")
+    return opening(rules, LastLoses, facts, "A 2", label=label_of(rng))
 
 
 # ---- take-away without repeating -------------------------------------------------------------------------------------
@@ -237,7 +238,8 @@ class Kayles(Duel):
         return found
 
     def show(self) -> str:
-        return f"Pins: {' '.join(str(pin) if pin in self.position[1] else '.' for pin in range(1, self.facts['size'] + 1))}"
+        pins = [str(pin) if pin in self.position[1] else "." for pin in range(1, self.facts["size"] + 1)]
+        return f"Pins: {' '.join(pins)}"
 
 
 def draw_kayles(rng: random.Random, size: int, gone: int, skill: float) -> Opening:
@@ -247,10 +249,10 @@ def draw_kayles(rng: random.Random, size: int, gone: int, skill: float) -> Openi
 
     facts = winnable(rng, make, Kayles, skill, 0.35)
     rules = (
-        "Pins stand in a row; a dot is a gap. We knock over pins in turn; you begin. In a move one knocks over one pin, "
-        "such as 3, or two pins with neighbouring numbers, such as 3 4. Who knocks over the last pin wins."
+        "Pins stand in a row; a dot is a gap. We knock over pins in turn; you begin. In a move one knocks over one "
+        "pin, such as 3, or two pins with neighbouring numbers, such as 3 4. Who knocks over the last pin wins."
     )
-    return opening(rules, Kayles, facts, "3 4")
+    return opening(rules, Kayles, facts, "3 4", label=label_of(rng))
 
 
 # ---- Euclid ----------------------------------------------------------------------------------------------------------
@@ -336,7 +338,7 @@ def draw_chomp(rng: random.Random, rows: int, columns: int, low: int, skill: flo
         "and not to the left of it, that is, in the same column or further right and in the same row or further down. "
         "The piece P at A1 is poisoned: who eats it loses."
     )
-    return opening(rules, Chomp, facts, "B2")
+    return opening(rules, Chomp, facts, "B2", label=label_of(rng))
 
 
 GAMES = [
@@ -373,8 +375,8 @@ GAMES = [
         Kayles,
         (5, 8, 10),
         {"size": 7, "gone": 2, "skill": 0.5},
-        {"size": 12, "gone": 2, "skill": 1.0},
-        {"size": 15, "gone": 3, "skill": 1.0},
+        {"size": 13, "gone": 3, "skill": 1.0},
+        {"size": 17, "gone": 4, "skill": 1.0},
     ),
     game(
         "euclid",
@@ -389,9 +391,9 @@ GAMES = [
         "chomp",
         draw_chomp,
         Chomp,
-        (6, 9, 12),
-        {"rows": 3, "columns": 3, "low": 5, "skill": 0.5},
-        {"rows": 3, "columns": 5, "low": 9, "skill": 1.0},
-        {"rows": 4, "columns": 5, "low": 12, "skill": 1.0},
+        (8, 12, 17),
+        {"rows": 3, "columns": 4, "low": 6, "skill": 0.7},
+        {"rows": 4, "columns": 5, "low": 10, "skill": 1.0},
+        {"rows": 5, "columns": 6, "low": 16, "skill": 1.0},
     ),
 ]

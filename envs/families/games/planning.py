@@ -219,8 +219,8 @@ def draw_calculator(rng: random.Random, keys: int, low: int, high: int, slack: i
     rules = (
         f"Make the display of a broken calculator show {facts['wanted']}. Its keys are {', '.join(facts['keys'])}; "
         "each works on the number shown. / works only without a remainder. REVERSE writes the digits backwards and "
-        "drops leading zeros; SQUARES adds up the squares of the digits. Nothing below 0 or above 9999 is allowed, nor a "
-        "key that would not change the number. Press one key a message."
+        "drops leading zeros; SQUARES adds up the squares of the digits. Nothing below 0 or above 9999 is allowed, nor "
+        "a key that would not change the number. Press one key a message."
     )
     return puzzle_opening(rules, Calculator, facts, slack, facts["keys"][0])
 
