@@ -52,7 +52,11 @@ class Bulls(Counted):
 
 def draw_bulls(rng: random.Random, digits: int, length: int, limit: int) -> Opening:
     while True:
-        facts = {"digits": digits, "code": "".join(rng.sample("123456789"[:digits], length)), "limit": limit}
+        facts: dict[str, Any] = {
+            "digits": digits,
+            "code": "".join(rng.sample("123456789"[:digits], length)),
+            "limit": limit,
+        }
         if keeps_limit(Bulls(facts)):
             break
     rules = (
@@ -120,7 +124,7 @@ class Marked(Counted):
 def draw_marked(rng: random.Random, words: int, limit: int) -> Opening:
     while True:
         chosen = sorted(rng.sample(WORDS, words))
-        facts = {"words": chosen, "secret": rng.choice(chosen), "limit": limit}
+        facts: dict[str, Any] = {"words": chosen, "secret": rng.choice(chosen), "limit": limit}
         if keeps_limit(Marked(facts)):
             break
     rules = (
@@ -193,7 +197,7 @@ class Hangman(Counted):
 def draw_hangman(rng: random.Random, words: int, wrong: int, limit: int) -> Opening:
     while True:
         chosen = sorted(rng.sample(WORDS, words))
-        facts = {"words": chosen, "secret": rng.choice(chosen), "wrong": wrong, "limit": limit}
+        facts: dict[str, Any] = {"words": chosen, "secret": rng.choice(chosen), "wrong": wrong, "limit": limit}
         if keeps_limit(Hangman(facts)):
             break
     rules = (

@@ -278,7 +278,13 @@ def draw_mines(rng: random.Random, rows: int, columns: int, mines: int, low: int
     cells = list(itertools.product(range(rows), range(columns)))
     while True:
         chosen = rng.sample(cells, mines + 1)
-        facts = {"rows": rows, "columns": columns, "mines": sorted(chosen[1:]), "start": chosen[0], "limit": 99}
+        facts: dict[str, Any] = {
+            "rows": rows,
+            "columns": columns,
+            "mines": sorted(chosen[1:]),
+            "start": chosen[0],
+            "limit": 99,
+        }
         play = Mines(facts)
         steps = 0
         while not play.over and play.safe_cell():

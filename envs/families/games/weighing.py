@@ -131,7 +131,11 @@ class Samples(Counted):
 
 def draw_samples(rng: random.Random, samples: int, bad: int, limit: int) -> Opening:
     while True:
-        facts = {"samples": samples, "bad": sorted(rng.sample(range(1, samples + 1), bad)), "limit": limit}
+        facts: dict[str, Any] = {
+            "samples": samples,
+            "bad": sorted(rng.sample(range(1, samples + 1), bad)),
+            "limit": limit,
+        }
         if keeps_limit(Samples(facts)):
             break
     count = "one is" if bad == 1 else f"exactly {bad} are"

@@ -125,7 +125,8 @@ def value_at(coefficients: Sequence[Number], place: Number) -> Number:
 
 def derived(coefficients: Sequence[Number]) -> list[Number]:
     """The derivative of a polynomial."""
-    return [power * value for power, value in enumerate(coefficients)][1:] or [0]
+    found: list[Number] = [power * value for power, value in enumerate(coefficients)]
+    return found[1:] or [0]
 
 
 def random_polynomial(rng: random.Random, degree: int, most: int) -> list[Number]:
