@@ -11,6 +11,7 @@ import functools
 import itertools
 import random
 from collections import Counter
+from typing import Any
 
 from envs.families.games.play import Counted, Illegal, game, label_of, opening, read_number
 from envs.families.games.searching import keeps_limit

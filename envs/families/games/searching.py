@@ -12,6 +12,7 @@ import functools
 import itertools
 import random
 from collections.abc import Sequence
+from typing import Any
 
 from envs.families.games.play import (
     LETTERS,

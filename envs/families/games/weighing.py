@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from typing import Any
 
 from envs.families.games.play import Counted, Illegal, game, label_of, opening, read_number
 from envs.families.games.searching import keeps_limit

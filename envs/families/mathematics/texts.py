@@ -126,12 +126,12 @@ def value_at(coefficients: Sequence[Number], place: Number) -> Number:
 def derived(coefficients: Sequence[Number]) -> list[Number]:
     """The derivative of a polynomial."""
     found: list[Number] = [power * value for power, value in enumerate(coefficients)]
-    return found[1:] or [0]
+    return found[1:] if len(found) > 1 else [Fraction(0)]
 
 
 def random_polynomial(rng: random.Random, degree: int, most: int) -> list[Number]:
     """Whole coefficients up to `most` in size, the leading one not 0."""
-    return [rng.randint(-most, most) for _ in range(degree)] + [nonzero(rng, -most, most)]
+    return [*(rng.randint(-most, most) for _ in range(degree)), nonzero(rng, -most, most)]
 
 
 Matrix = list[list[Fraction]]
