@@ -14,6 +14,7 @@ from envs.families.games import (
     gathering,
     moving,
     planning,
+    probing,
     searching,
     stacking,
     tiles,
@@ -24,7 +25,7 @@ from envs.families.games import (
 from envs.talk import Game, game_domains
 
 _SEEN = (moving, walking, stacking, tiles, planning, gathering, timing)
-_HIDDEN = (searching, deducing, weighing)
+_HIDDEN = (searching, deducing, weighing, probing)
 _DUELS = (duelling, boards, borders)
 GAMES: list[Game] = [one for module in (*_SEEN, *_HIDDEN, *_DUELS) for one in module.GAMES]
 

@@ -227,7 +227,7 @@ GAMES = [
         (6, 7, 7),
         {"side": 3, "line": 3, "free": 6, "skill": 0.5},
         {"side": 4, "line": 3, "free": 8, "skill": 1.0},
-        {"side": 5, "line": 4, "free": 10, "skill": 1.0},
+        {"side": 5, "line": 4, "free": 9, "skill": 1.0},
     ),
     game(
         "falling",
@@ -235,7 +235,7 @@ GAMES = [
         Falling,
         (6, 8, 9),
         {"rows": 4, "columns": 4, "line": 3, "free": 7, "skill": 0.5},
-        {"rows": 4, "columns": 5, "line": 4, "free": 10, "skill": 1.0},
+        {"rows": 4, "columns": 5, "line": 4, "free": 9, "skill": 1.0},
         {"rows": 5, "columns": 5, "line": 4, "free": 12, "skill": 1.0},
     ),
     game(

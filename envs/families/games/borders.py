@@ -165,7 +165,7 @@ def draw_pawns(rng: random.Random, rows: int, columns: int, pawns: int, skill: f
         board = "".join(marks.get(cell, ".") for cell in cells)
         return {"board": board, "columns": columns, "limit": pawns * rows + 2}
 
-    facts = winnable(rng, make, Pawns, skill, 0.34)
+    facts = winnable(rng, make, Pawns, skill, 0.26)
     rules = (
         "Your pawns are X and go up, mine are O and go down. In turn, you first, one pawn moves: one cell straight "
         "ahead if that cell is free, or one cell ahead aslant to take a pawn of the other side that stands there. Who "
@@ -181,8 +181,8 @@ GAMES = [
         Hex,
         (6, 7, 8),
         {"side": 3, "free": 7, "skill": 0.5},
-        {"side": 4, "free": 9, "skill": 1.0},
-        {"side": 5, "free": 11, "skill": 1.0},
+        {"side": 4, "free": 8, "skill": 1.0},
+        {"side": 5, "free": 9, "skill": 1.0},
     ),
     game(
         "dominoes",
@@ -190,16 +190,16 @@ GAMES = [
         Dominoes,
         (6, 7, 8),
         {"rows": 4, "columns": 4, "blocked": 5, "skill": 0.5},
-        {"rows": 5, "columns": 4, "blocked": 4, "skill": 1.0},
-        {"rows": 5, "columns": 5, "blocked": 5, "skill": 1.0},
+        {"rows": 5, "columns": 4, "blocked": 6, "skill": 1.0},
+        {"rows": 5, "columns": 5, "blocked": 8, "skill": 1.0},
     ),
     game(
         "pawns",
         draw_pawns,
         Pawns,
-        (14, 22, 30),
+        (14, 18, 22),
         {"rows": 4, "columns": 3, "pawns": 3, "skill": 0.5},
+        {"rows": 4, "columns": 4, "pawns": 4, "skill": 1.0},
         {"rows": 5, "columns": 4, "pawns": 4, "skill": 1.0},
-        {"rows": 6, "columns": 4, "pawns": 4, "skill": 1.0},
     ),
 ]

@@ -376,7 +376,7 @@ GAMES = [
         (5, 8, 10),
         {"size": 7, "gone": 2, "skill": 0.5},
         {"size": 13, "gone": 3, "skill": 1.0},
-        {"size": 17, "gone": 4, "skill": 1.0},
+        {"size": 16, "gone": 4, "skill": 1.0},
     ),
     game(
         "euclid",
