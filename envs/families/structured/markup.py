@@ -123,8 +123,8 @@ def ask_json_to_xml(rng: random.Random, size: int, depth: int) -> Question:
     text = (
         f"JSON:\n{show(value)}\n\nWrite it as XML with the root element <root>, by these rules. Each key is an "
         "element, in the order of the keys. A string is its text. A number or boolean is its text and has "
-        'type="number" or type="boolean". null is an empty element with type="null". An object has its keys as child elements. An '
-        "array is repeated: one element with the key's name for each of its values."
+        'type="number" or type="boolean". null is an empty element with type="null". An object has its keys as child '
+        "elements. An array is repeated: one element with the key's name for each of its values."
     )
     return Question(text=text, answer=_xml(root), facts={"tree": root})
 

@@ -106,7 +106,7 @@ def ask_invoice(rng: random.Random, lines: int, discount: bool, tax: bool) -> Qu
     rows, total = [], 0
     told = []
     for good in rng.sample(GOODS, lines):
-        # Multiples of twenty cents: every percentage below comes out even.
+        # Multiples of twenty cents: the discount comes out even.
         count, cents = rng.randint(1, 9), rng.randint(6, 300) * 20
         total += count * cents
         told.append(f"{count} {good}{'s' if count > 1 else ''} at {_money(cents)} each")
@@ -308,12 +308,12 @@ def _hunk_target(line: str) -> int:
 def ask_write_diff(rng: random.Random, lines: int, changes: int) -> Question:
     """A unified diff between two texts with as few changed lines as possible."""
     before, after = _texts(rng, lines, changes)
-    diff, most = unified(before, after), 0
+    diff = unified(before, after)
     most = sum(line[0] in "+-" for line in diff.split("\n"))
     text = (
         "Before:\n" + "\n".join(before) + "\n\nAfter:\n" + "\n".join(after) + "\n\nWrite a unified diff from the first "
         f"text to the second: hunks with heads such as @@ -1,3 +1,4 @@, no lines with names of files. At most {most} "
-        "lines may begin with + or -; any number of lines of context."
+        f"line{'s' * (most > 1)} may begin with + or -; any number of lines of context."
     )
     return Question(text=text, answer=diff, facts={"before": before, "after": after, "most": most})
 
