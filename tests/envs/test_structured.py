@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable
@@ -259,10 +260,8 @@ def test_judges_never_raise_nor_hang(name: str) -> None:
 def test_readers_refuse_or_read(read: Callable[[str], Any]) -> None:
     for text in HOSTILE:
         start = time.perf_counter()
-        try:
+        with contextlib.suppress(Refused):
             read(text)
-        except Refused:
-            pass
         assert time.perf_counter() - start < 1, text[:40]
 
 
@@ -309,7 +308,7 @@ def test_patches_by_hand() -> None:
         ({"op": "copy", "from": "/a/b~1c/1", "path": "/a/b~1c/-"}, {"a": {"b/c": [1, 2, 2]}, "d": None}),
     ):
         assert patches.apply_patch(document, [operation]) == wanted
-    for bad in (
+    wrong: list[Any] = [
         {"op": "add", "path": "/x/y", "value": 1},
         {"op": "replace", "path": "/x", "value": 1},
         {"op": "remove", "path": "/a/b~1c/2"},
@@ -319,20 +318,22 @@ def test_patches_by_hand() -> None:
         {"op": "add", "path": "/a/b~1c/4", "value": 1},
         {"op": ["add"], "path": "/a"},
         [],
-    ):
+    ]
+    for bad in wrong:
         with pytest.raises(Refused):
             patches.apply_patch(document, [bad])
     assert document == {"a": {"b/c": [1, 2]}, "d": None}
     # The table of RFC 7396, in part.
-    for target, patch, wanted in (
+    table: list[tuple[Any, Any, Any]] = [
         ({"a": "b"}, {"a": "c"}, {"a": "c"}),
         ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
         ({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}),
         (["a", "b"], {"a": "b"}, {"a": "b"}),
         ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
         ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
-    ):
-        assert merges.merge(target, patch) == wanted
+    ]
+    for target, patch, merged in table:
+        assert merges.merge(target, patch) == merged
 
 
 def test_paths_by_hand() -> None:
@@ -373,16 +374,8 @@ def test_templates_and_diffs_by_hand() -> None:
 
 def test_plain_schemas() -> None:
     assert schemas.plain_schema({"type": ["object", "null"], "items": {"type": "integer"}})
-    for bad in (
-        {"$ref": "#"},
-        {"pattern": "a"},
-        {"type": "x"},
-        {"type": [1]},
-        {"required": [1]},
-        {"properties": []},
-        [],
-        True,
-    ):
+    wrong: list[Any] = [{"$ref": "#"}, {"pattern": "a"}, {"type": "x"}, {"type": [1]}, {"required": [1]}, [], True]
+    for bad in [*wrong, {"properties": []}, {"items": {"not": {}}}, {"minimum": True}]:
         assert not schemas.plain_schema(bad)
 
 

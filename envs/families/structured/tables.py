@@ -90,7 +90,7 @@ def ask_join_tables(rng: random.Random, left: int, right: int, outer: bool) -> Q
 def ask_pivot(rng: random.Random, rows: int, names: int, columns: int, totals: bool) -> Question:
     """Sums by row and column, with totals."""
     people, goods = sorted(rng.sample(NAMES, names)), sorted(rng.sample(GOODS, columns))
-    lines = [[rng.choice(people), rng.choice(goods), rng.randint(1, 40)] for _ in range(rows)]
+    lines = [(rng.choice(people), rng.choice(goods), rng.randint(1, 40)) for _ in range(rows)]
     people = [name for name in people if any(line[0] == name for line in lines)]
     goods = [good for good in goods if any(line[1] == good for line in lines)]
 
