@@ -13,6 +13,7 @@ from envs.domain import Domain, Family
 from envs.families import (
     code,
     dialogue,
+    extraction,
     instructions,
     logic,
     math,
@@ -27,6 +28,7 @@ from envs.families import (
 FAMILIES: dict[str, Family] = {
     "code": code.FAMILY,
     "dialogue": dialogue.FAMILY,
+    "extraction": extraction.FAMILY,
     "instructions": instructions.FAMILY,
     "logic": logic.FAMILY,
     "math": math.FAMILY,
