@@ -1,6 +1,6 @@
 """The families of domains.  `FAMILIES` is the one visible table; a new family is a module and a line here.
 
-In: nothing, or a user's own family: `pkg.module:FAMILY`, or a file for an adapter.  Out: domains by name.
+In: nothing, or `pkg.module:FAMILY` of a user's own family.  Out: domains by name.
 Called by `python -m envs`, `rollouts.worker` and `train.evaluate`.  Listing domains imports no domain library.
 """
 
@@ -11,15 +11,12 @@ from collections.abc import Mapping
 
 from envs.domain import Domain, Family
 from envs.families import (
-    arena,
     code,
     dialogue,
-    games,
+    extraction,
     instructions,
     logic,
     math,
-    mathematics,
-    puzzles,
     reasoning_gym,
     sequence,
     sql,
@@ -29,15 +26,12 @@ from envs.families import (
 )
 
 FAMILIES: dict[str, Family] = {
-    "arena": arena.FAMILY,
     "code": code.FAMILY,
     "dialogue": dialogue.FAMILY,
-    "games": games.FAMILY,
+    "extraction": extraction.FAMILY,
     "instructions": instructions.FAMILY,
     "logic": logic.FAMILY,
     "math": math.FAMILY,
-    "mathematics": mathematics.FAMILY,
-    "puzzles": puzzles.FAMILY,
     "reasoning_gym": reasoning_gym.FAMILY,
     "sequence": sequence.FAMILY,
     "sql": sql.FAMILY,
@@ -66,7 +60,7 @@ def load_family(path: str) -> Family:
     """A user's own family from `pkg.module:FAMILY`; ValueError says which part of the path is wrong."""
     module_name, colon, attribute = path.partition(":")
     if not (module_name and colon and attribute):
-        raise ValueError(f"family {path!r} must be written as 'package.module:FAMILY', or be a .yaml file")
+        raise ValueError(f"family {path!r} must be written as 'package.module:FAMILY'")
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as problem:
@@ -80,20 +74,10 @@ def load_family(path: str) -> Family:
 
 
 def with_families(paths: Mapping[str, str], families: Mapping[str, Family] = FAMILIES) -> dict[str, Family]:
-    """The table plus the user's own, as in the run's config.
-
-    Example: ``{"mine": "pkg.my_family:FAMILY", "questions": "questions.yaml"}``; a YAML file is a world that somebody
-    else made, described for `envs.adapters`.
-    """
+    """The table plus the user's own (`{"mine": "pkg.my_family:FAMILY"}`, as in the run's config)."""
     table = dict(families)
     for name, path in paths.items():
         if name in table:
             raise ValueError(f"family {name!r} is taken, choose another name for {path!r}")
-        table[name] = _adapted(name, path) if path.endswith((".yaml", ".yml")) else load_family(path)
+        table[name] = load_family(path)
     return table
-
-
-def _adapted(name: str, path: str) -> Family:
-    from envs.adapters import adapted_family  # only who uses one pays for it
-
-    return adapted_family(name, path)

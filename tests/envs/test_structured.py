@@ -308,7 +308,7 @@ def test_patches_by_hand() -> None:
         ({"op": "copy", "from": "/a/b~1c/1", "path": "/a/b~1c/-"}, {"a": {"b/c": [1, 2, 2]}, "d": None}),
     ):
         assert patches.apply_patch(document, [operation]) == wanted
-    impossible: tuple[Any, ...] = (
+    wrong: list[Any] = [
         {"op": "add", "path": "/x/y", "value": 1},
         {"op": "replace", "path": "/x", "value": 1},
         {"op": "remove", "path": "/a/b~1c/2"},
@@ -318,22 +318,22 @@ def test_patches_by_hand() -> None:
         {"op": "add", "path": "/a/b~1c/4", "value": 1},
         {"op": ["add"], "path": "/a"},
         [],
-    )
-    for bad in impossible:
+    ]
+    for bad in wrong:
         with pytest.raises(Refused):
             patches.apply_patch(document, [bad])
     assert document == {"a": {"b/c": [1, 2]}, "d": None}
     # The table of RFC 7396, in part.
-    table: tuple[tuple[Any, Any, Any], ...] = (
+    table: list[tuple[Any, Any, Any]] = [
         ({"a": "b"}, {"a": "c"}, {"a": "c"}),
         ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
         ({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}),
         (["a", "b"], {"a": "b"}, {"a": "b"}),
         ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
         ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
-    )
-    for target, patch, wanted in table:
-        assert merges.merge(target, patch) == wanted
+    ]
+    for target, patch, merged in table:
+        assert merges.merge(target, patch) == merged
 
 
 def test_paths_by_hand() -> None:
@@ -374,17 +374,8 @@ def test_templates_and_diffs_by_hand() -> None:
 
 def test_plain_schemas() -> None:
     assert schemas.plain_schema({"type": ["object", "null"], "items": {"type": "integer"}})
-    refused: tuple[Any, ...] = (
-        {"$ref": "#"},
-        {"pattern": "a"},
-        {"type": "x"},
-        {"type": [1]},
-        {"required": [1]},
-        {"properties": []},
-        [],
-        True,
-    )
-    for bad in refused:
+    wrong: list[Any] = [{"$ref": "#"}, {"pattern": "a"}, {"type": "x"}, {"type": [1]}, {"required": [1]}, [], True]
+    for bad in [*wrong, {"properties": []}, {"items": {"not": {}}}, {"minimum": True}]:
         assert not schemas.plain_schema(bad)
 
 

@@ -144,8 +144,8 @@ def _operation(rng: random.Random, document: Any, kinds: str) -> dict[str, Any]:
     if kind == "add":
         if lists and rng.random() < 0.5:
             path = rng.choice(lists)
-            ends: list[str | int] = ["-", rng.randint(0, len(resolve(document, [str(step) for step in path])))]
-            end = rng.choice(ends)
+            length = len(resolve(document, [str(step) for step in path]))
+            end = "-" if rng.random() < 0.5 else str(rng.randint(0, length))
             return {"op": "add", "path": pointer((*path, end)), "value": leaf(rng)}
         return {"op": "add", "path": pointer((*rng.choice(objects), f"new{rng.randint(1, 99)}")), "value": leaf(rng)}
     if kind == "remove":
