@@ -12,13 +12,15 @@ from fractions import Fraction
 from typing import Any
 
 from envs import sandbox
-from envs.families.mathematics.texts import joined_terms, nonzero, polynomial_text
+from envs.families.mathematics.texts import bracketed, joined_terms, nonzero, polynomial_text
 from envs.families.mathematics.trees import Tree, add, derivative, power, text_of, times
 from envs.sandbox import Limits
 from envs.skills import Ask, Judge, Question, Skill
 from envs.types import Task
 
 LIMITS = Limits(wall_seconds=6, cpu_seconds=3, memory_mib=1024)
+INSIDE = "envs.families.mathematics.inside"
+MOST_CHARACTERS = 1_500
 ENDING = "Answer with a formula, like 2*x*cos(x^2) or 3*exp(-x)/sqrt(x)."
 
 
@@ -37,11 +39,15 @@ def judge_antiderivative(answer: str, task: Task) -> float:
 
 
 def _judged(answer: str, gold: str, task: Task, derived_by: str) -> float:
-    if not answer.strip() or len(answer) > 1_500:
+    if not answer.strip() or len(answer) > MOST_CHARACTERS:
         return 0.0
-    facts, answer = task.metadata, answer.encode("utf-8", "replace").decode()
-    arguments = (answer, gold, facts["names"], facts["places"], derived_by)
-    return sandbox.number("envs.families.mathematics.inside:judge", *arguments, limits=LIMITS)
+    arguments = (gold, task.metadata["names"], task.metadata["places"], derived_by)
+    return sandbox.number(f"{INSIDE}:judge", _clean(answer), *arguments, limits=LIMITS)
+
+
+def _clean(answer: str) -> str:
+    """Without halves of characters, which do not travel."""
+    return answer.encode("utf-8", "replace").decode()
 
 
 def _simple(rng: random.Random, name: str, most: int) -> Tree:
@@ -152,43 +158,96 @@ def ask_transcendental_integral(rng: random.Random, *, kinds: int, most: int) ->
     return Question(f"{text} Answer like 3*ln(2) - pi/4 or 2*exp(3) + 1.", gold, _facts(""))
 
 
+LETTERS = "abdfghkmpqruvw"
+# What stands on the side of the letter asked for, and how to undo it: t is that side, o another letter or number.
+STEPS: dict[str, tuple[Tree, Tree]] = {
+    "add": (("+", "t", "o"), ("-", "t", "o")),
+    "less": (("-", "t", "o"), ("+", "t", "o")),
+    "times": (("*", "o", "t"), ("/", "t", "o")),
+    "over": (("/", "t", "o"), ("*", "o", "t")),
+    "under": (("/", "o", "t"), ("/", "o", "t")),
+    "square": (("^", "t", 2), ("sqrt", "t")),
+    "root": (("sqrt", "t"), ("^", "t", 2)),
+}
+UNDONE = {
+    ("add", "less"),
+    ("less", "add"),
+    ("times", "over"),
+    ("over", "times"),
+    ("square", "root"),
+    ("root", "square"),
+}
+
+
 def ask_rearrange(rng: random.Random, *, steps: int) -> Question:
-    """A formula of physics-like letters, solved for one of them."""
-    letters = list("abdfghkmpqruvw")
-    rng.shuffle(letters)
-    target, result = letters.pop(), letters.pop()
-    left, right, before = target, result, ""
-    for _ in range(steps):
-        other = letters.pop() if letters and rng.random() < 0.8 else str(rng.randint(2, 9))
-        kind = rng.choice([k for k in ("add", "times", "over", "under", "square", "root", "minus") if k != before])
-        before = {"square": "root", "root": "square", "under": "under"}.get(kind, kind)
-        if kind == "add":
-            left, right = f"({left} + {other})", f"({right} - {other})"
-        elif kind == "minus":
-            left, right = f"({left} - {other})", f"({right} + {other})"
-        elif kind == "times":
-            left, right = f"{other}*{left}", f"({right}/{other})"
-        elif kind == "over":
-            left, right = f"({left}/{other})", f"({other}*{right})"
-        elif kind == "under":
-            left, right = f"({other}/{left})", f"({other}/{right})"
-        elif kind == "square":
-            left, right = f"({left})^2", f"sqrt({right})"
+    """A formula like those of physics, solved for one of its letters."""
+    while True:
+        letters = list(LETTERS)
+        rng.shuffle(letters)
+        target, result = letters.pop(), letters.pop()
+        kinds: list[str] = []
+        while len(kinds) < steps:
+            kind = rng.choice(sorted(STEPS))
+            if not kinds or (kind != kinds[-1] and (kinds[-1], kind) not in UNDONE):
+                kinds.append(kind)
+        others: list[Tree] = [letters.pop() if rng.random() < 0.7 else rng.randint(2, 9) for _ in kinds]
+        points = [_positive_point(rng, target, kinds, others) for _ in range(4)]
+        if all(points):
+            break
+    left: Tree = target
+    for kind, other in zip(kinds, others, strict=True):
+        left = _placed(STEPS[kind][0], left, other)
+    gold: Tree = result
+    for kind, other in zip(reversed(kinds), reversed(others), strict=True):
+        gold = _placed(STEPS[kind][1], gold, other)
+    text = f"Solve {result} = {text_of(left)} for {target}. All letters, and all terms below a root or a bar, are"
+    text += f" positive. Answer with the formula for {target} alone, like (r - b)/(2*m)."
+    facts = {"equal_to": text_of(left), "target": target, "result": result, "points": points}
+    return Question(text, text_of(gold), facts)
+
+
+def _placed(pattern: Tree, side: Tree, other: Tree) -> Tree:
+    if isinstance(pattern, tuple):
+        return (pattern[0], *(_placed(part, side, other) for part in pattern[1:]))
+    return {"t": side, "o": other}.get(pattern, pattern)
+
+
+def _positive_point(rng: random.Random, target: str, kinds: Sequence[str], others: Sequence[Tree]) -> dict[str, str]:
+    """Values of all letters but the result, with each side of each step well above 0; {} where none is found."""
+    for _ in range(60):
+        values = {target: Fraction(rng.randint(1, 60), 4)}
+        value = float(values[target])
+        for kind, other in zip(kinds, others, strict=True):
+            if isinstance(other, str):
+                values[other] = Fraction(rng.randint(1, 60), 4)
+            known = float(values[other] if isinstance(other, str) else other)
+            value = _stepped(kind, value, known)
+            if not 0.1 < value < 1e6:
+                break
         else:
-            left, right = f"sqrt({left})", f"({right})^2"
-    names = (
-        sorted({letter for letter in right if letter.isalpha()} - set("sqrt"))
-        if "sqrt" not in right
-        else _letters(right)
-    )
-    text = f"Solve {result} = {left} for {target}. Every letter and every bracket stands for a positive number."
-    return Question(
-        f"{text} Answer with the formula for {target} alone, like (r - b)/(2*m).", right, _facts(names, "positive")
-    )
+            return {name: str(value) for name, value in values.items()}
+    return {}
 
 
-def _letters(text: str) -> list[str]:
-    return sorted(set(text.replace("sqrt", "")) & set("abdfghkmpqruvw"))
+def _stepped(kind: str, value: float, other: float) -> float:
+    return {
+        "add": value + other,
+        "less": value - other,
+        "times": value * other,
+        "over": value / other,
+        "under": other / value,
+        "square": value * value,
+        "root": abs(value) ** 0.5,
+    }[kind]
+
+
+def judge_rearranged(answer: str, task: Task) -> float:
+    """Any formula that gives back the letter's value, at each of the task's points."""
+    if not answer.strip() or len(answer) > MOST_CHARACTERS:
+        return 0.0
+    facts = task.metadata
+    arguments = (facts["equal_to"], facts["target"], facts["result"], facts["points"])
+    return sandbox.number(f"{INSIDE}:judge_solved", _clean(answer), *arguments, limits=LIMITS)
 
 
 def ask_differential(rng: random.Random, *, order: int, most: int) -> Question:
@@ -230,11 +289,11 @@ def ask_closed_form(rng: random.Random, *, order: int, most: int) -> Question:
     if order == 1:
         shift = b * (1 - r)
         rule = f"a(n) = {joined_terms([(r, 'a(n-1)'), (shift, '')])} for n >= 1 and a(0) = {a + b}"
-        gold = joined_terms([(a, f"({r})^n"), (b, "")])
+        gold = joined_terms([(a, f"{bracketed(r)}^n"), (b, "")])
     else:
         rule = f"a(n) = {joined_terms([(r + s, 'a(n-1)'), (-r * s, 'a(n-2)')])} for n >= 2, a(0) = {a + b}"
         rule += f" and a(1) = {a * r + b * s}"
-        gold = joined_terms([(a, f"({r})^n"), (b, f"({s})^n")])
+        gold = joined_terms([(a, f"{bracketed(r)}^n"), (b, f"{bracketed(s)}^n")])
     text = f"Let {rule}. Give a formula for a(n) in n. Answer with the formula alone, like 3*2^n - (-1)^n."
     return Question(text, gold, _facts("n", "whole"))
 
@@ -277,7 +336,7 @@ SKILLS = [
         {"kinds": 5, "most": 7},
         {"kinds": 6, "most": 20},
     ),
-    _skill("rearranging", ask_rearrange, judge_formula, {"steps": 2}, {"steps": 4}, {"steps": 7}),
+    _skill("rearranging", ask_rearrange, judge_rearranged, {"steps": 2}, {"steps": 4}, {"steps": 7}),
     _skill(
         "differential_equations",
         ask_differential,

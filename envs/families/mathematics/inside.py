@@ -3,8 +3,8 @@
 In: a model's formula and ours.  Out: 1.0 where both are the same function, else 0.0.  Called by name through
 `envs.sandbox.number`; each job is a process of its own with a CPU limit, so `9^(9^(9^9))` is killed.
 
-Plain text is read by `trees`, LaTeX by math-verify (its LaTeX grammar only, which evaluates nothing).  math-verify's own
-time limits are off: they are alarms, which work in a main thread only, and the sandbox kills a job that takes too long.
+Plain text is read by `trees`, LaTeX by math-verify (its LaTeX grammar only, which evaluates nothing).  math-verify's
+own time limits are off: they are alarms, which work in a main thread only, and the sandbox kills what takes too long.
 Two formulas are compared by exact substitution and 30 digits at fixed places, which rounding cannot pass (math-verify
 alone takes 0.333333 for 1/3); where there are too few places, math-verify decides.
 """
@@ -12,6 +12,7 @@ alone takes 0.333333 for 1/3); where there are too few places, math-verify decid
 from __future__ import annotations
 
 import logging
+import operator
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -34,7 +35,8 @@ _NAMES = {"asin": "asin", "arcsin": "asin", "acos": "acos", "arccos": "acos", "a
 POSITIVE = [["7/5", "11/7", "5/9", "17/11"], ["13/6", "3/7", "19/8", "9/4"], ["2/7", "23/9", "8/5", "1/3"],
             ["31/10", "6/5", "12/7", "21/8"]]  # fmt: skip
 MIXED = [*POSITIVE, ["-3/4", "10/7", "-13/5", "5/6"], ["-12/5", "-2/9", "4/3", "-7/6"], ["5/8", "-15/7", "-6/11", "3"]]
-WHOLE = [[str(n)] for n in range(1, 9)]
+WHOLE = [[str(n)] for n in range(14)]
+_OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "^": operator.pow}
 PLACES = {"mixed": MIXED, "positive": POSITIVE, "whole": WHOLE}
 LEAST_PLACES = 3
 
@@ -62,6 +64,22 @@ def judge(answer: str, gold: str, names: Sequence[str], places: str, derived_by:
     if not same:
         return 0.0
     return 1.0 if known >= LEAST_PLACES or not right.free_symbols else float(verify(right, found, timeout_seconds=None))
+
+
+def judge_solved(answer: str, equal_to: str, target: str, result: str, points: Sequence[Mapping[str, str]]) -> float:
+    """Whether `answer` gives back the value of `target` where `result` is what `equal_to` comes to, at each point."""
+    names = [name for name in points[0] if name != target]
+    found = _expression(answer, [*names, result])
+    right = _expression(equal_to, [*names, target])
+    if found is None:
+        return 0.0
+    for point in points:
+        where = {_symbol(name): sympy.Rational(value) for name, value in point.items()}
+        expected = where[_symbol(target)]
+        value = _number(found.subs({_symbol(result): right.subs(where)}), where)
+        if value is None or abs(value - expected) > 1e-20 * (1 + expected):
+            return 0.0
+    return 1.0
 
 
 def _number(expression: Any, where: Mapping[Any, Any]) -> Any:
@@ -105,7 +123,7 @@ def _built(tree: trees.Tree) -> Any:
     if len(tree) == 2:
         return getattr(sympy, _NAMES.get(tree[0], tree[0]))(_built(tree[1]))
     sign, a, b = tree[0], _built(tree[1]), _built(tree[2])
-    return {"+": a.__add__, "-": a.__sub__, "*": a.__mul__, "/": a.__truediv__, "^": a.__pow__}[sign](b)
+    return _OPERATORS[sign](a, b)
 
 
 def _latex(text: str) -> Any:

@@ -157,6 +157,10 @@ def times(a: Tree, b: Tree) -> Tree:
         return times(times(a, b[1]) if _is_number(a) else b[1], b[2] if _is_number(a) else times(a, b[2]))
     if isinstance(a, tuple) and a[0] == "*" and _is_number(a[1]):
         return times(a[1], times(a[2], b))
+    if isinstance(b, tuple) and b[0] == "/":
+        return ("/", times(a, b[1]), b[2])
+    if isinstance(a, tuple) and a[0] == "/":
+        return ("/", times(a[1], b), a[2])
     return ("*", a, b)
 
 
@@ -216,16 +220,17 @@ def text_of(tree: Tree) -> str:
     if sign == "^":
         return f"{_wrapped(a, 5)}^{_wrapped(b, 5)}"
     gap = " " if sign in "+-" else ""
-    right = 2 if sign in "+-" else 3
-    return f"{_wrapped(a, _RANK[sign])}{gap}{sign}{gap}{_wrapped(b, right)}"
+    left = text_of(a) if _is_number(a) else _wrapped(a, _RANK[sign], may_be_negative=True)
+    return f"{left}{gap}{sign}{gap}{_wrapped(b, 3 if sign == '/' else 2)}"
 
 
-def _wrapped(tree: Tree, least: int) -> str:
+def _wrapped(tree: Tree, least: int, may_be_negative: bool = False) -> str:
     """In brackets where it binds less strongly than asked for."""
     text = text_of(tree)
     if isinstance(tree, tuple):
         rank = 9 if len(tree) == 2 else _RANK[tree[0]]
-        rank = 1 if text.startswith("-") and least > 1 else rank
     else:
-        rank = 1 if text.startswith("-") and least > 1 else 2 if "/" in text else 9
+        rank = 2 if "/" in text else 9
+    if text.startswith("-") and least > 1 and not may_be_negative:
+        rank = 1
     return f"({text})" if rank < least else text
