@@ -15,6 +15,7 @@ from envs.families.mathematics import (
     calculus,
     chance,
     counting,
+    formulas,
     matrices,
     number_theory,
     roots_and_powers,
@@ -33,6 +34,7 @@ SKILLS: list[Skill] = [
     *matrices.SKILLS,
     *calculus.SKILLS,
     *words.SKILLS,
+    *formulas.SKILLS,
     *witnesses.SKILLS,
 ]
 

@@ -52,7 +52,7 @@ def _with_unit(text: str, value: Fraction, unit: str) -> Question:
 
 
 def _is_short(value: Fraction) -> bool:
-    return 10**6 % value.denominator == 0
+    return 10**12 % value.denominator == 0
 
 
 # From one unit to another: what it is multiplied by.
@@ -242,7 +242,7 @@ def ask_clock(rng: random.Random, *, most: int, shifts: int) -> Question:
         size = f"{abs(shift) // 60}:{abs(shift) % 60:02d} hours"
         text += f" Clocks in town {name} are {size} {'ahead of' if shift > 0 else 'behind'} those in town {before}."
     text += (
-        f" What time do they show in town {'ABCD'[shifts]} {minutes // 60} hours and {minutes % 60} minutes from now?"
+        f" What time do clocks show in town {'ABCD'[shifts]} {minutes // 60} hours and {minutes % 60} minutes from now?"
     )
     return Question(f"{text} Answer like 07:45 (24 hours).", _time(start + zone + minutes))
 
