@@ -111,6 +111,9 @@ def _mix(config: Config, stage: StageConfig, name: str, domains: dict[str, Domai
     split = Split(config.mix.levels, config.mix.size_temperature, sizes, max(config.mix.size_largest, 1))
     rules = [*rules, *more]
     mix = resolve(families, rules, groups_per_step=groups, seed=config.seed, split=split)
+    if absent := _not_installed([domains[name] for name in mix.weights], rules):
+        rules += absent
+        mix = resolve(families, rules, groups_per_step=groups, seed=config.seed, split=split)
     if config.mix.fit_tasks:
         too_much = _misfits(config, [domains[name] for name in mix.weights])
         rules += [Rule("domain", name, 0, f"mix.fit_tasks: {why}", removes=True) for name, why in too_much.items()]
@@ -122,15 +125,20 @@ def _mix(config: Config, stage: StageConfig, name: str, domains: dict[str, Domai
 
 
 def _misfits(config: Config, domains: Sequence[Domain]) -> dict[str, str]:
-    """Name -> why it cannot be in the mix: it is not installed here, or the policy cannot read or hold its tasks."""
     from train.fit import misfits  # it loads a tokenizer
 
-    missing = {domain.name: domain.not_installed for domain in domains if domain.not_installed}
-    return missing | misfits(config, [domain for domain in domains if domain.name not in missing])
+    return misfits(config, [domain for domain in domains if not domain.not_installed])
+
+
+def _not_installed(drawn: Sequence[Domain], rules: Sequence[Rule]) -> list[Rule]:
+    """Rules that take out what families and globs brought in and this machine has not installed; names stay."""
+    named = {rule.pattern for rule in rules}
+    missing = {domain.name: domain.not_installed for domain in drawn if domain.name not in named}
+    return [Rule("domain", name, 0, f"this machine: {why}", removes=True) for name, why in missing.items() if why]
 
 
 def _check_installed(drawn: Sequence[Domain]) -> None:
-    """Domains of an optional extra are refused where it is not installed."""
+    """Domains of an optional extra that a rule names are refused where it is not installed."""
     missing = [domain for domain in drawn if domain.not_installed]
     if missing:
         raise ValueError(

@@ -11,12 +11,16 @@ from collections.abc import Mapping
 
 from envs.domain import Domain, Family
 from envs.families import (
+    arena,
     code,
     dialogue,
     extraction,
+    games,
     instructions,
     logic,
     math,
+    mathematics,
+    puzzles,
     reasoning_gym,
     sequence,
     sql,
@@ -26,12 +30,16 @@ from envs.families import (
 )
 
 FAMILIES: dict[str, Family] = {
+    "arena": arena.FAMILY,
     "code": code.FAMILY,
     "dialogue": dialogue.FAMILY,
     "extraction": extraction.FAMILY,
+    "games": games.FAMILY,
     "instructions": instructions.FAMILY,
     "logic": logic.FAMILY,
     "math": math.FAMILY,
+    "mathematics": mathematics.FAMILY,
+    "puzzles": puzzles.FAMILY,
     "reasoning_gym": reasoning_gym.FAMILY,
     "sequence": sequence.FAMILY,
     "sql": sql.FAMILY,

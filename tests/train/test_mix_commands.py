@@ -19,7 +19,8 @@ PROCEDURAL = ("logic", "math", "sequence", "text", "tools")
 BASE = ("stage=rl", "mix=procedural", "algorithm.groups_per_step=60")
 DOMAINS: dict[str, list[str]] = {}
 for _name, _domain in all_domains().items():
-    DOMAINS.setdefault(_domain.family, []).append(_name)
+    if not _domain.not_installed:
+        DOMAINS.setdefault(_domain.family, []).append(_name)
 
 
 @pytest.fixture
@@ -144,7 +145,8 @@ def test_the_reasoning_preset(show: Show) -> None:
 
 def test_the_balanced_preset_gives_a_large_family_no_more_than_a_small_one(show: Show) -> None:
     table = show("stage=rl", "mix=balanced", "algorithm.groups_per_step=60")["rl"]
-    assert table == table_of(dict.fromkeys(DOMAINS, 1.0))
+    taking_part = {name: found for name, found in table.items() if "removed by this machine" not in found[2]}
+    assert taking_part == table_of(dict.fromkeys(DOMAINS, 1.0))
     assert table["reasoning_gym/sudoku"] == row(1 / len(DOMAINS) / 303)
 
 

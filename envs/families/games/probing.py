@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from typing import Any
 
 from envs.families.games.play import (
     LETTERS,
@@ -78,14 +79,14 @@ class Scale(Counted):
 
 def draw_scale(rng: random.Random, things: int, limit: int) -> Opening:
     while True:
-        facts = {"order": "".join(shuffled(rng, LETTERS[:things])), "limit": limit}
+        facts: dict[str, Any] = {"order": "".join(shuffled(rng, LETTERS[:things])), "limit": limit}
         if keeps_limit(Scale(facts)):
             break
     names = " ".join(LETTERS[:things])
     rules = (
         f"The things {names} all have different weights. COMPARE A B puts A and B on a scale and tells which is "
-        f"lighter. ORDER and all names from the lightest to the heaviest, such as ORDER {names}, ends the game; a wrong "
-        "order loses."
+        f"lighter. ORDER and all names from the lightest to the heaviest, such as ORDER {names}, ends the game; a "
+        "wrong order loses."
     )
     answer = f"ORDER {' '.join(facts['order'])}"
     return opening(rules, Scale, facts, "COMPARE A B", answer, label_of(rng))
@@ -216,9 +217,9 @@ def draw_cipher(rng: random.Random, letters: int, size: int, length: int) -> Ope
     facts = {"alphabet": alphabet, "secret": secret, "plain": plain, "size": size, "limit": limit}
     coded = "".join(secret[alphabet.index(letter)] for letter in plain)
     rules = (
-        f"A secret code replaces each of the letters {alphabet} by one of the same letters, different ones by different "
-        f"ones; a letter may stand for itself. ENCODE and up to {size} letters shows their code. The message {coded} "
-        "was made with this code. PLAIN and what it says ends the game; a wrong text loses."
+        f"A secret code replaces each of the letters {alphabet} by one of the same letters, different ones by "
+        f"different ones; a letter may stand for itself. ENCODE and up to {size} letters shows their code. The "
+        f"message {coded} was made with this code. PLAIN and what it says ends the game; a wrong text loses."
     )
     return opening(rules, Cipher, facts, f"ENCODE {alphabet[:size]}", f"PLAIN {plain}")
 

@@ -2,8 +2,7 @@
 
 In: a random stream and the settings of a level.  Out: openings and plays; `GAMES` is listed by the family.
 
-What is hidden is drawn before the first message.  Each game has a searching policy that knows only what was told, and
-a limit that this policy keeps to.
+What is hidden is drawn first.  Each game has a policy that knows only what was told, and a limit that it keeps to.
 """
 
 from __future__ import annotations
