@@ -127,7 +127,7 @@ def ask_markov(rng: random.Random, *, states: int, steps: int) -> Question:
     if rng.random() < 0.5 or any(row[-1] == 0 for row in rows[:-1]):
         chances = [Fraction(int(i == 0)) for i in range(states)]
         for _ in range(steps):
-            chances = [sum(chances[i] * rows[i][j] for i in range(states)) for j in range(states)]
+            chances = [sum((chances[i] * rows[i][j] for i in range(states)), Fraction(0)) for j in range(states)]
         target = rng.randrange(states)
         question = f"It starts in A. What is the probability that it is in {names[target]} after {steps} steps?"
         value = chances[target]

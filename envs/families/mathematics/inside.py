@@ -121,7 +121,7 @@ def _built(tree: trees.Tree) -> Any:
     if not isinstance(tree, tuple):
         return sympy.Rational(str(tree))
     if len(tree) == 2:
-        return getattr(sympy, _NAMES.get(tree[0], tree[0]))(_built(tree[1]))
+        return getattr(sympy, _NAMES.get(str(tree[0]), str(tree[0])))(_built(tree[1]))
     sign, a, b = tree[0], _built(tree[1]), _built(tree[2])
     return _OPERATORS[sign](a, b)
 

@@ -130,7 +130,7 @@ def derived(coefficients: Sequence[Number]) -> list[Number]:
 
 def random_polynomial(rng: random.Random, degree: int, most: int) -> list[Number]:
     """Whole coefficients up to `most` in size, the leading one not 0."""
-    return [rng.randint(-most, most) for _ in range(degree)] + [nonzero(rng, -most, most)]
+    return [*(rng.randint(-most, most) for _ in range(degree)), nonzero(rng, -most, most)]
 
 
 Matrix = list[list[Fraction]]
