@@ -47,5 +47,14 @@ def domains() -> list[Domain]:
 FAMILY = Family(
     name="mathematics",
     domains=domains,
-    about="",
+    about=(
+        "Problems from arithmetic to calculus, generated here, one kind to a skill: numbers in all spellings, number "
+        "theory, algebra, counting, probability, matrices, coordinates, calculus, units, dates. Answers are compared "
+        "exactly, and every prompt names its format: equal values are equal (2/4 is 0.5, sqrt(12)/2 is sqrt(3)), but "
+        "0.333 is no third, a missing unit is wrong, and an expression that would still have to be computed is no "
+        "answer. Some skills take any witness (numbers with a given sum and product, a triangle of a given area): "
+        "those verifiers check the property. Formulas (derivatives, antiderivatives, closed forms, and a few more) "
+        "are read and compared in the sandbox, in plain text or in LaTeX (math-verify, Apache-2.0). Trap: only the "
+        "result counts, so short answers by guessing pay where few values are possible, as in some easy levels."
+    ),
 )

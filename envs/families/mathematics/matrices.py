@@ -255,7 +255,7 @@ def ask_characteristic(rng: random.Random, *, size: int, most: int) -> Question:
     power = [[Fraction(int(i == j)) for j in range(size)] for i in range(size)]
     for k in range(1, size + 1):  # Faddeev and LeVerrier
         product = matrix_product(matrix, power)
-        value = -Fraction(sum(product[i][i] for i in range(size))) / k
+        value = -sum((product[i][i] for i in range(size)), Fraction(0)) / k
         found.insert(0, value)
         power = [[product[i][j] + (value if i == j else 0) for j in range(size)] for i in range(size)]
     text = f"Give the characteristic polynomial det(x*I - A) of A = {matrix_text(matrix)}."
