@@ -1,6 +1,6 @@
 """The families of domains.  `FAMILIES` is the one visible table; a new family is a module and a line here.
 
-In: nothing, or `pkg.module:FAMILY` of a user's own family.  Out: domains by name.
+In: nothing, or a user's own family: `pkg.module:FAMILY`, or a file for an adapter.  Out: domains by name.
 Called by `python -m envs`, `rollouts.worker` and `train.evaluate`.  Listing domains imports no domain library.
 """
 
@@ -68,7 +68,7 @@ def load_family(path: str) -> Family:
     """A user's own family from `pkg.module:FAMILY`; ValueError says which part of the path is wrong."""
     module_name, colon, attribute = path.partition(":")
     if not (module_name and colon and attribute):
-        raise ValueError(f"family {path!r} must be written as 'package.module:FAMILY'")
+        raise ValueError(f"family {path!r} must be written as 'package.module:FAMILY', or be a .yaml file")
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as problem:
@@ -82,10 +82,20 @@ def load_family(path: str) -> Family:
 
 
 def with_families(paths: Mapping[str, str], families: Mapping[str, Family] = FAMILIES) -> dict[str, Family]:
-    """The table plus the user's own (`{"mine": "pkg.my_family:FAMILY"}`, as in the run's config)."""
+    """The table plus the user's own, as in the run's config.
+
+    Example: ``{"mine": "pkg.my_family:FAMILY", "questions": "questions.yaml"}``; a YAML file is a world that somebody
+    else made, described for `envs.adapters`.
+    """
     table = dict(families)
     for name, path in paths.items():
         if name in table:
             raise ValueError(f"family {name!r} is taken, choose another name for {path!r}")
-        table[name] = load_family(path)
+        table[name] = _adapted(name, path) if path.endswith((".yaml", ".yml")) else load_family(path)
     return table
+
+
+def _adapted(name: str, path: str) -> Family:
+    from envs.adapters import adapted_family  # only who uses one pays for it
+
+    return adapted_family(name, path)
