@@ -6,9 +6,8 @@ In: a random stream and the settings of a level.  Out: questions and verdicts; `
 from __future__ import annotations
 
 import random
-from typing import Any
 
-from envs.families.extraction.judging import asked_set, asked_value, judge_set, judge_value
+from envs.families.extraction.judging import asked_set, asked_value, judge_set, judge_value, levels
 from envs.families.extraction.words import FIRMS, GOODS, NAMES, SURNAMES, TOWNS, TRADES
 from envs.skills import Question, Skill
 
@@ -263,28 +262,21 @@ def ask_speakers(rng: random.Random, claims: int, partial: bool) -> Question:
     return asked_set(text, found, partial)
 
 
-def _levels(key: str, easy: int, medium: int, hard: int, **more: Any) -> dict[str, dict[str, Any]]:
-    """Three levels of one number; there is partial credit at the hard one only."""
-    sizes = {"easy": easy, "medium": medium, "hard": hard}
-    extra = {level: {name: values[place] for name, values in more.items()} for place, level in enumerate(sizes)}
-    return {level: {key: size, **extra[level], "partial": level == "hard"} for level, size in sizes.items()}
-
-
 SKILLS = [
-    Skill(name="entities", ask=ask_entities, judge=judge_set, levels=_levels("sentences", 1, 3, 7)),
-    Skill(name="roles", ask=ask_roles, judge=judge_value, levels=_levels("events", 1, 4, 8)),
-    Skill(name="asserted", ask=ask_asserted, judge=judge_set, levels=_levels("sentences", 3, 6, 12)),
+    Skill(name="entities", ask=ask_entities, judge=judge_set, levels=levels("sentences", 1, 3, 7)),
+    Skill(name="roles", ask=ask_roles, judge=judge_value, levels=levels("events", 1, 4, 8)),
+    Skill(name="asserted", ask=ask_asserted, judge=judge_set, levels=levels("sentences", 3, 6, 12)),
     Skill(
         name="coreference",
         ask=ask_coreference,
         judge=judge_value,
-        levels=_levels("acts", 2, 4, 9, people=(2, 3, 5)),
+        levels=levels("acts", 2, 4, 9, people=(2, 3, 5)),
     ),
     Skill(
         name="relations",
         ask=ask_relations,
         judge=judge_set,
-        levels=_levels("count", 1, 4, 9, noise=(0, 2, 5)),
+        levels=levels("count", 1, 4, 9, noise=(0, 2, 5)),
     ),
-    Skill(name="speakers", ask=ask_speakers, judge=judge_set, levels=_levels("claims", 1, 4, 9)),
+    Skill(name="speakers", ask=ask_speakers, judge=judge_set, levels=levels("claims", 1, 4, 9)),
 ]

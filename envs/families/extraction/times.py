@@ -9,8 +9,7 @@ import datetime
 import random
 from typing import Any
 
-from envs.families.extraction.facts import _levels
-from envs.families.extraction.judging import asked_value, judge_value
+from envs.families.extraction.judging import asked_value, judge_value, levels
 from envs.families.extraction.words import (
     FIRMS,
     GOODS,
@@ -309,15 +308,15 @@ def ask_jobs(rng: random.Random, jobs: int, partial: bool) -> Question:
 
 
 SKILLS = [
-    Skill(name="dates", ask=ask_dates, judge=judge_value, levels=_levels("count", 1, 3, 7, hard=(0, 1, 2))),
+    Skill(name="dates", ask=ask_dates, judge=judge_value, levels=levels("count", 1, 3, 7, hard=(0, 1, 2))),
     Skill(
         name="timeline",
         ask=ask_timeline,
         judge=judge_value,
-        levels=_levels("events", 3, 5, 9, times=(False, True, True)),
+        levels=levels("events", 3, 5, 9, times=(False, True, True)),
     ),
-    Skill(name="minutes", ask=ask_minutes, judge=judge_value, levels=_levels("items", 1, 4, 8, changes=(0, 2, 5))),
-    Skill(name="itinerary", ask=ask_itinerary, judge=judge_value, levels=_levels("legs", 1, 3, 6)),
-    Skill(name="contract", ask=ask_contract, judge=judge_value, levels=_levels("clauses", 0, 3, 6)),
-    Skill(name="jobs", ask=ask_jobs, judge=judge_value, levels=_levels("jobs", 1, 3, 7)),
+    Skill(name="minutes", ask=ask_minutes, judge=judge_value, levels=levels("items", 1, 4, 8, changes=(0, 2, 5))),
+    Skill(name="itinerary", ask=ask_itinerary, judge=judge_value, levels=levels("legs", 1, 3, 6)),
+    Skill(name="contract", ask=ask_contract, judge=judge_value, levels=levels("clauses", 0, 3, 6)),
+    Skill(name="jobs", ask=ask_jobs, judge=judge_value, levels=levels("jobs", 1, 3, 7)),
 ]
