@@ -106,8 +106,7 @@ def ask_timeline(rng: random.Random, events: int, times: bool, partial: bool) ->
             f"{big} after {earlier}.",
             f"Before {later}, {earlier}.",
             f"{earlier[0].upper() + earlier[1:]}, and only then {later}.",
-            f"By the time {later}, {earlier.replace('the ', 'it was over that the ', 1)}.",
-        ][:3]
+        ]
         if times:
             forms += [
                 f"{big} {gap} minutes after {earlier}.",
@@ -156,7 +155,7 @@ def ask_minutes(rng: random.Random, items: int, changes: int, partial: bool) -> 
             told.append(f"Instead of {tasks[task][0]}, {name} takes on to {task}, same date.")
             tasks[task][0] = name
         elif kind == 2:
-            told.append(f"The date to {task} moves back by {ONES[days]} days.")
+            told.append(f"The date to {task} is put off by {ONES[days]} days.")
             tasks[task][2] = (datetime.date.fromisoformat(tasks[task][2]) + days * DAY).isoformat()
         else:
             told.append(f"{name} offers to {rng.choice(['sing', 'cook'])}; this is declined.")
