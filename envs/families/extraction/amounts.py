@@ -218,7 +218,7 @@ def ask_wrong_lines(rng: random.Random, lines: int, wrong: int, partial: bool) -
     for number, good in enumerate(rng.sample(GOODS, lines)):
         count, price = rng.randint(2, 12), rng.randint(3, 60)
         amount = count * price
-        shown = amount + rng.choice([-10, 10, price, -price, 1, -1]) if number in faults else amount
+        shown = amount + rng.choice([10, 100, price, -price, 1, -1]) if number in faults else amount
         found += [[number + 1, amount]] if number in faults else []
         total += amount
         stated += shown
