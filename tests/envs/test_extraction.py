@@ -1,4 +1,4 @@
-"""The judges of `extraction` by hand, what parts of an answer are worth, and golds worked out again from the prompts."""
+"""The judges of `extraction` by hand, what parts of an answer are worth, and golds worked out once more."""
 
 from __future__ import annotations
 
@@ -45,6 +45,12 @@ def task_of(value: Any, partial: bool) -> Task:
     return Task(id="x", domain="x", split="train", index=0, prompt=(), reference="", metadata=facts)
 
 
+def worth(domain: Domain, task: Task, answer: str) -> float:
+    value = score_text(domain, task, answer).value
+    assert value is not None and 0.0 <= value <= 1.0
+    return value
+
+
 def test_there_are_enough_skills_of_their_own() -> None:
     assert len(SKILLS) >= 20 and len(BY_NAME) == len(SKILLS)
     assert len({(domain.generator_id, domain.verifier_id) for domain in DOMAINS.values()}) == len(SKILLS)
@@ -71,15 +77,15 @@ def test_parts_by_hand() -> None:
     wanted = [1, 2, 3, 4]
     task = task_of(wanted, True)
 
-    def worth(*items: int) -> float:
+    def part_of(*items: int) -> float:
         return judge_set(json.dumps(items), task)
 
-    assert worth(4, 3, 2, 1) == 1.0
-    assert worth(1, 2, 3) == pytest.approx(0.8 * (12 / 7 - 1))  # F = 6/7
-    assert worth(1, 2, 3, 4, 5) == pytest.approx(0.8 * (16 / 9 - 1))  # F = 8/9
-    assert worth(1) == worth() == worth(5, 6) == 0.0
-    assert worth(*range(1, 13)) == 0.0  # everything listed: F = 1/2
-    assert worth(1, 1, 1, 1) == 0.0
+    assert part_of(4, 3, 2, 1) == 1.0
+    assert part_of(1, 2, 3) == pytest.approx(0.8 * (12 / 7 - 1))  # F = 6/7
+    assert part_of(1, 2, 3, 4, 5) == pytest.approx(0.8 * (16 / 9 - 1))  # F = 8/9
+    assert part_of(1) == part_of() == part_of(5, 6) == 0.0
+    assert part_of(*range(1, 13)) == 0.0  # everything listed: F = 1/2
+    assert part_of(1, 1, 1, 1) == 0.0
     record = task_of({"a": "x", "b": 2, "c": None, "d": [1, 2]}, True)
     assert judge_value('{"d": [1, 2], "a": "x", "b": 2, "c": null}', record) == 1.0
     # A missing null is a fault, which costs the full mark and no more.
@@ -119,9 +125,9 @@ def test_gold_wins_and_shortcuts_do_not(domain: Domain) -> None:
         ]
         bad += [dict.fromkeys(value)] if isinstance(value, dict) else [value[:-1]]
         for answer in bad:
-            assert score_text(domain, task, json.dumps(answer)).value < 1.0, (task.id, answer)
+            assert worth(domain, task, json.dumps(answer)) < 1.0, (task.id, answer)
         others = [domain.task(index + shift).reference for shift in (1, 2, 3)]
-        assert all(score_text(domain, task, other).value < 1.0 for other in others if other != task.reference)
+        assert all(worth(domain, task, other) < 1.0 for other in others if other != task.reference)
         assert score_text(domain, task, shown).value == 0.0
 
 

@@ -23,7 +23,8 @@ _MONEY = {  # code -> ways to write so many cents of it
 
 def ask_amounts(rng: random.Random, lines: int, refunds: bool, partial: bool) -> Question:
     """Amounts with their currencies in cents, and totals of each currency, less what was paid back."""
-    told, found = [], []
+    told: list[str] = []
+    found: list[Any] = []
     totals: dict[str, int] = {}
     goods = rng.sample(GOODS, lines)
     for good in goods:

@@ -109,7 +109,7 @@ def ask_mail_thread(rng: random.Random, mails: int, partial: bool) -> Question:
     names = rng.sample(NAMES, 3)
     value: dict[str, Any] = {"room": None, "hour": None, "guests": None}
     blocks: list[list[str]] = []
-    writers = []
+    writers: list[str] = []
     for number in range(mails):
         writer = rng.choice([name for name in names if not writers or name != writers[-1]])
         writers.append(writer)
