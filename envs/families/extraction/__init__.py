@@ -6,11 +6,14 @@ In: an index.  Out: single-turn tasks at three levels for each skill.  Listed in
 from __future__ import annotations
 
 from envs.domain import Domain, Family
-from envs.families.extraction import facts
+from envs.families.extraction import amounts, facts, threads, times
 from envs.skills import Skill, skill_domains
 
 SKILLS: list[Skill] = [
+    *amounts.SKILLS,
     *facts.SKILLS,
+    *threads.SKILLS,
+    *times.SKILLS,
 ]
 
 

@@ -6,9 +6,8 @@ In: a random stream and the settings of a level.  Out: questions and verdicts; `
 from __future__ import annotations
 
 import random
-from typing import Any
 
-from envs.families.extraction.judging import asked_set, asked_value, judge_set, judge_value
+from envs.families.extraction.judging import asked_set, asked_value, judge_set, judge_value, levels
 from envs.families.extraction.words import FIRMS, GOODS, NAMES, SURNAMES, TOWNS, TRADES
 from envs.skills import Question, Skill
 
@@ -124,10 +123,11 @@ def ask_asserted(rng: random.Random, sentences: int, partial: bool) -> Question:
     patterns += [(one, False) for one in rng.sample(_UNREAL, min(sentences - len(patterns), len(_UNREAL)))]
     rng.shuffle(patterns)
     told, found = [], []
-    for pattern, counts in patterns:
-        name, good = rng.choice(NAMES), rng.choice(GOODS)
+    # No thing comes twice, so that no two statements contradict each other.
+    for (pattern, counts), good in zip(patterns, rng.sample(GOODS, len(patterns)), strict=True):
+        name = rng.choice(NAMES)
         told.append(pattern.format(n=name, v=verb, x=f"a {good}"))
-        found += [[name, good]] if counts and [name, good] not in found else []
+        found += [[name, good]] if counts else []
     text = (
         "From a report: " + " ".join(told) + f"\n\nWho really {verb} what, by this report? Leave out what did not "
         'happen. Write a JSON array of pairs ["name", "thing"] in any order, things without article.'
@@ -194,15 +194,18 @@ _NOISE = (
 def ask_relations(rng: random.Random, count: int, noise: int, partial: bool) -> Question:
     """Triples of a subject, a relation of a list, and an object; a symmetric one goes by the alphabet."""
     chosen = [rng.choice(list(_RELATIONS)) for _ in range(count)]
-    told, found = [], []
+    told: list[str] = []
+    found: list[list[str]] = []
     for kind in chosen:
         first, second = rng.sample(NAMES, 2)
         told.append(rng.choice(_RELATIONS[kind]).format(a=first, b=second))
         pair = sorted([first, second]) if kind == "neighbour_of" else [first, second]
         triple = [pair[0], kind, pair[1]]
         found += [triple] if triple not in found else []
+    related = {name for triple in found for name in triple}
+    others = [name for name in NAMES if name not in related]
     for pattern in rng.sample(_NOISE, noise):
-        first, second = rng.sample(NAMES, 2)
+        first, second = rng.choice(others), rng.choice(found)[rng.choice([0, 2])]
         told.append(pattern.format(a=first, b=second))
     rng.shuffle(told)
     text = (
@@ -243,14 +246,15 @@ def ask_speakers(rng: random.Random, claims: int, partial: bool) -> Question:
             name = last
         elif kind == 2:
             told.append(f'{other} told {name}: "{claim}." {name} did not believe it.')
-            name = other
+            name, last = other, ""
         elif kind == 3:
             told.append(f'{name} said: "{claim}." {other} agreed.')
             found.append([other, claim])
+            last = ""
         else:
             told.append(rng.choice(_SAID).format(c=claim, n=name))
+            last = name
         found.append([name, claim])
-        last = name
     text = (
         " ".join(told) + "\n\nWho claims what? Whoever agrees with a claim claims it too; whoever does not believe it "
         'does not. Write a JSON array of pairs ["name", "claim"] in any order, each claim as written, without marks.'
@@ -258,28 +262,21 @@ def ask_speakers(rng: random.Random, claims: int, partial: bool) -> Question:
     return asked_set(text, found, partial)
 
 
-def _levels(key: str, easy: int, medium: int, hard: int, **more: Any) -> dict[str, dict[str, Any]]:
-    """Three levels of one number; there is partial credit at the hard one only."""
-    sizes = {"easy": easy, "medium": medium, "hard": hard}
-    extra = {level: {name: values[place] for name, values in more.items()} for place, level in enumerate(sizes)}
-    return {level: {key: size, **extra[level], "partial": level == "hard"} for level, size in sizes.items()}
-
-
 SKILLS = [
-    Skill(name="entities", ask=ask_entities, judge=judge_set, levels=_levels("sentences", 1, 3, 7)),
-    Skill(name="roles", ask=ask_roles, judge=judge_value, levels=_levels("events", 1, 4, 8)),
-    Skill(name="asserted", ask=ask_asserted, judge=judge_set, levels=_levels("sentences", 3, 6, 12)),
+    Skill(name="entities", ask=ask_entities, judge=judge_set, levels=levels("sentences", 1, 3, 7)),
+    Skill(name="roles", ask=ask_roles, judge=judge_value, levels=levels("events", 1, 4, 8)),
+    Skill(name="asserted", ask=ask_asserted, judge=judge_set, levels=levels("sentences", 3, 6, 12)),
     Skill(
         name="coreference",
         ask=ask_coreference,
         judge=judge_value,
-        levels=_levels("acts", 2, 4, 9, people=(2, 3, 5)),
+        levels=levels("acts", 2, 4, 9, people=(2, 3, 5)),
     ),
     Skill(
         name="relations",
         ask=ask_relations,
         judge=judge_set,
-        levels=_levels("count", 1, 4, 9, noise=(0, 2, 5)),
+        levels=levels("count", 1, 4, 9, noise=(0, 2, 5)),
     ),
-    Skill(name="speakers", ask=ask_speakers, judge=judge_set, levels=_levels("claims", 1, 4, 9)),
+    Skill(name="speakers", ask=ask_speakers, judge=judge_set, levels=levels("claims", 1, 4, 9)),
 ]

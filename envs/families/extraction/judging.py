@@ -32,6 +32,13 @@ def asked_value(text: str, value: Any, partial: bool) -> Question:
     return Question(text=text, answer=json.dumps(value), facts={"value": value, "partial": partial})
 
 
+def levels(key: str, easy: int, medium: int, hard: int, /, **more: Any) -> dict[str, dict[str, Any]]:
+    """Three levels of one number; there is partial credit at the hard one only."""
+    sizes = {"easy": easy, "medium": medium, "hard": hard}
+    extra = {level: {name: values[place] for name, values in more.items()} for place, level in enumerate(sizes)}
+    return {level: {key: size, **extra[level], "partial": level == "hard"} for level, size in sizes.items()}
+
+
 def judge_set(answer: str, task: Task) -> float:
     """A JSON array with the right elements in any order, none twice."""
     try:
