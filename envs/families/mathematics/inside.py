@@ -23,13 +23,15 @@ from math_verify import LatexExtractionConfig, parse, verify
 from envs.families.mathematics import trees
 
 logging.getLogger("math_verify").setLevel(logging.CRITICAL)  # it warns of each time limit that is off
-LATEX = [LatexExtractionConfig(try_extract_without_anchor=False)]
+LATEX = [LatexExtractionConfig()]
 MOST_CHARACTERS = 1_500
 _COMMANDS = set(
     "frac dfrac tfrac sqrt sin cos tan exp ln log arcsin arccos arctan sinh cosh tanh cdot times left right pi "
     "mathrm boxed displaystyle lvert rvert".split()
 )
 _COMMAND = re.compile(r"\\([A-Za-z]+|.)")
+_SPACE = re.compile(r"\\[,;!: ]")
+_DERIVATIVE = re.compile(r"\{ *d[^{}]*\} *\{ *d")
 _NAMES = {"asin": "asin", "arcsin": "asin", "acos": "acos", "arccos": "acos", "atan": "atan", "arctan": "atan",
           "abs": "Abs", "ln": "log"}  # fmt: skip
 POSITIVE = [["7/5", "11/7", "5/9", "17/11"], ["13/6", "3/7", "19/8", "9/4"], ["2/7", "23/9", "8/5", "1/3"],
@@ -93,7 +95,7 @@ def _expression(text: str, names: Sequence[str]) -> Any:
     text = text.strip()
     if len(text) > MOST_CHARACTERS:
         return None
-    found = _latex(text) if "\\" in text or "{" in text else _plain(text)
+    found = _latex(text, names) if "\\" in text or "{" in text else _plain(text)
     if not isinstance(found, sympy.Expr):
         return None
     found = found.xreplace({number: sympy.Rational(str(number)) for number in found.atoms(sympy.Float)})
@@ -126,15 +128,21 @@ def _built(tree: trees.Tree) -> Any:
     return _OPERATORS[sign](a, b)
 
 
-def _latex(text: str) -> Any:
-    """An integral or a sum in LaTeX would be the question again: only commands of closed formulas are read."""
-    if not all(command in _COMMANDS or command in " ,;!|" for command in _COMMAND.findall(text)):
+def _latex(text: str, names: Sequence[str]) -> Any:
+    """Only closed formulas: math-verify works out d/dx and integrals, and then the question would be an answer.
+
+    `\\log` is the natural logarithm, as in plain text.
+    """
+    text = _unwrapped(_SPACE.sub(" ", text).replace("\\log", "\\ln"))
+    letters = set(re.sub(r"[^A-Za-z]", "", _COMMAND.sub("", text)).lower())
+    if not set(_COMMAND.findall(text)) <= _COMMANDS or not letters <= {"e", *names}:
         return None
-    text = _unwrapped(text)
-    if "$" in text or "=" in text or "," in text:
+    if _DERIVATIVE.search(text) or any(sign in text for sign in "$=,_'&;:"):
         return None
     found = parse(f"${text}$", extraction_config=LATEX, fallback_mode="no_fallback", parsing_timeout=None)
     return found[0] if found else None
 
 
-_latex(r"\frac{x^2}{2}\cdot\sin(3x)+\sqrt{e}")  # the grammar's tables are built once, in the server, not in each job
+_latex(
+    r"\frac{x^2}{2}\cdot\sin(3x)+\sqrt{e}", "x"
+)  # the grammar's tables are built once, in the server, not in each job
