@@ -46,8 +46,8 @@ def test_roots_solve_their_equations() -> None:
         poly = values.polynomial(question.text.split("of ")[1].split(" = 0")[0])
         assert poly is not None and len(poly) == 3
         for part in values.parts(question.answer) or []:
-            x = _float(values.sum_of(part))
-            assert abs(sum(float(c) * x**k for k, c in enumerate(poly))) < 1e-6
+            root = _float(values.sum_of(part))
+            assert abs(sum(float(c) * root**k for k, c in enumerate(poly))) < 1e-6
     for question in _questions(ask_absolute, 40, terms=3, most=9):
         left, right = question.text.split("with ")[1].split(". Answer")[0].split(" = ")
         for x in values.numbers(question.answer) or []:
@@ -88,8 +88,8 @@ def test_matrices_are_what_they_are_said_to_be() -> None:
     for question in _questions(ask_characteristic, 10, size=2, most=6):
         matrix = values.rows(question.text.split("A = ")[1].split(". Answer")[0])
         assert matrix is not None
-        (a, b), (c, d) = matrix
-        assert values.polynomial(question.answer) == [a * d - b * c, -(a + d), 1]
+        (p, q), (r, s) = matrix
+        assert values.polynomial(question.answer) == [p * s - q * r, -(p + s), 1]
 
 
 def test_counts_by_listing_all() -> None:
