@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +14,7 @@ from envs.check import HOSTILE_ANSWERS
 from envs.domain import rng_for
 from envs.families.mathematics import SKILLS, domains, trees, values
 from envs.families.mathematics.intervals import intervals
+from envs.sandbox import SandboxFailed, SandboxTimeout
 from envs.types import Message, Task
 
 BY_NAME = {skill.name: skill for skill in SKILLS}
@@ -275,7 +277,6 @@ FORMULAS: dict[str, tuple[str, dict[str, Any], list[str], list[str]]] = {
             r"\left(\sin(x^2)\right)'",
             "2*x*cos(x^2), 0",
             "the derivative is 2*x*cos(x^2)",
-            "$9^{9^{9^{9}}}$",
             "9^9^9^9",
             "__import__('os')",
             r"\int x",
@@ -320,10 +321,23 @@ def test_formulas_by_hand(name: str) -> None:
     for answer in right:
         assert judged(name, answer, reference, facts) == 1.0, answer
     for answer in ["", "?", "0", *wrong]:
-        try:
-            assert judged(name, answer, reference, facts) == 0.0, answer
-        except Exception as problem:
-            assert type(problem).__name__ in ("SandboxTimeout", "SandboxFailed") and "9" in answer, answer
+        assert judged(name, answer, reference, facts) == 0.0, answer
+
+
+def test_formulas_are_judged_in_threads_and_what_hangs_is_killed() -> None:
+    facts = {"names": [], "places": "mixed"}
+    answers = [r"$9^{9^{9^{9}}}$", *[r"\boxed{\frac{1}{3}}", "9^9^9^9", r"\frac13", "0.333333333333"] * 2]
+    with ThreadPoolExecutor(4) as pool:
+        scores = list(pool.map(lambda answer: _score_of(answer, "1/3", facts), answers))
+    assert scores == [None, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
+
+
+def _score_of(answer: str, reference: str, facts: Mapping[str, Any]) -> float | None:
+    """None where the sandbox ended the job: `envs.skills` makes it 0."""
+    try:
+        return judged("transcendental_integrals", answer, reference, facts)
+    except (SandboxTimeout, SandboxFailed):
+        return None
 
 
 def test_formulas_as_text() -> None:

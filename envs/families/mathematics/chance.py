@@ -40,8 +40,15 @@ def _event(rng: random.Random, n: int, faces: int) -> tuple[str, Callable[[tuple
         (f"their sum is above {total}", lambda roll: sum(roll) > total),
         (f"the largest shown number is exactly {bound}", lambda roll: max(roll) == bound),
         (f"{bound} divides their product", lambda roll: math.prod(roll) % bound == 0),
+        (f"the largest shown number is above {bound} and all are different", lambda roll: _differ(roll, bound)),
+        (f"exactly one of them shows {bound}", lambda roll: roll.count(bound) == 1),
+        (f"the largest and the smallest differ by {bound - 1}", lambda roll: max(roll) - min(roll) == bound - 1),
     ]
     return rng.choice(events)
+
+
+def _differ(roll: tuple[int, ...], bound: int) -> bool:
+    return max(roll) > bound and len(set(roll)) == len(roll)
 
 
 def ask_urn(rng: random.Random, *, colours: int, most: int, draws: int) -> Question:
@@ -89,7 +96,7 @@ def ask_bayes(rng: random.Random, *, causes: int, signals: int) -> Question:
 
 def ask_expectation(rng: random.Random, *, sides: int, cards: int) -> Question:
     """Expected value or variance of a payment."""
-    kind = rng.randrange(3)
+    kind = rng.choice([0, 0, 0, 0, 1, 2])
     if kind == 0:
         prizes = [rng.randint(-9, 20) for _ in range(cards)]
         weights = [rng.randint(1, 6) for _ in prizes]
@@ -149,7 +156,7 @@ def ask_markov(rng: random.Random, *, states: int, steps: int) -> Question:
 def ask_binomial(rng: random.Random, *, most: int) -> Question:
     """Repeated independent trials."""
     n = rng.randint(most // 2 + 1, most)
-    chance = Fraction(rng.randint(1, 4), 5) if rng.random() < 0.5 else Fraction(rng.randint(1, 2), 3)
+    chance = _chance(rng)
     k = rng.randint(1, n - 1)
     kind = rng.randrange(3)
 
@@ -169,10 +176,15 @@ def ask_binomial(rng: random.Random, *, most: int) -> Question:
     return Question(f"{text} {told}? {EXACT}", str(value))
 
 
+def _chance(rng: random.Random) -> Fraction:
+    under = rng.randint(3, 8)
+    return Fraction(rng.randint(1, under - 1), under)
+
+
 def ask_streak(rng: random.Random, *, flips: int, run: int) -> Question:
     """Runs of heads in flips of a bent coin."""
     n, k = rng.randint(flips // 2 + 1, flips), rng.randint(2, run)
-    heads = Fraction(rng.randint(1, 4), 5) if rng.random() < 0.5 else Fraction(rng.randint(1, 3), 4)
+    heads = _chance(rng)
     chances = [Fraction(1)] + [Fraction(0)] * (k - 1)  # by the length of the run at the end
     for _ in range(n):
         chances = [sum(chances, Fraction(0)) * (1 - heads), *(chance * heads for chance in chances[:-1])]

@@ -83,8 +83,11 @@ def ask_fixed_points(rng: random.Random, *, most: int) -> Question:
         text = f"{person}. In how many of the possible outcomes do exactly {k} of them get their own hats?"
     else:
         k = rng.randint(2, n - 1)
-        count = sum((-1) ** j * math.comb(k, j) * math.factorial(n - j) for j in range(k + 1))
-        text = f"{person}. Among them are {k} sisters. In how many outcomes does no sister get her own hat?"
+        own = rng.randint(0, k - 1)
+        rest = sum((-1) ** j * math.comb(k - own, j) * math.factorial(n - own - j) for j in range(k - own + 1))
+        count = math.comb(k, own) * rest
+        whom = f"exactly {own} of these sisters" if own else "none of these sisters"
+        text = f"{person}. Among them are {k} sisters. In how many outcomes is it {whom} that get their own hats?"
     return Question(f"{text} {WHOLE}", str(count))
 
 
@@ -198,8 +201,8 @@ def ask_venn(rng: random.Random, *, most: int, groups: int) -> Question:
 def ask_strings(rng: random.Random, *, length: int, symbols: int) -> Question:
     """Texts over a small alphabet that avoid a pattern."""
     n = rng.randint(length // 2, length)
-    letters = "abc"[:symbols]
-    pattern = "".join(rng.choice(letters) for _ in range(rng.randint(2, 3)))
+    letters = "abcd"[: rng.randint(2, symbols)]
+    pattern = "".join(rng.choice(letters) for _ in range(rng.randint(2, 3 + (length > 8))))
     ways: Counter[str] = Counter({"": 1})
     for _ in range(n):
         following: Counter[str] = Counter()
@@ -275,8 +278,8 @@ SKILLS = [
         "texts_without_a_pattern",
         ask_strings,
         judge_number,
-        {"length": 5, "symbols": 2},
-        {"length": 9, "symbols": 3},
-        {"length": 18, "symbols": 3},
+        {"length": 6, "symbols": 3},
+        {"length": 9, "symbols": 4},
+        {"length": 18, "symbols": 4},
     ),
 ]

@@ -18,7 +18,7 @@ from envs.sandbox import Limits
 from envs.skills import Ask, Judge, Question, Skill
 from envs.types import Task
 
-LIMITS = Limits(wall_seconds=6, cpu_seconds=3, memory_mib=1024)
+LIMITS = Limits(wall_seconds=6, cpu_seconds=2, memory_mib=1024)
 INSIDE = "envs.families.mathematics.inside"
 MOST_CHARACTERS = 1_500
 ENDING = "Answer with a formula, like 2*x*cos(x^2) or 3*exp(-x)/sqrt(x)."

@@ -25,6 +25,7 @@ from envs.families.mathematics import trees
 logging.getLogger("math_verify").setLevel(logging.CRITICAL)  # it warns of each time limit that is off
 LATEX = [LatexExtractionConfig()]
 MOST_CHARACTERS = 1_500
+MOST_EXPONENT = 500  # of one number on another: 9^9^9 is no formula that anybody asked for
 _COMMANDS = set(
     "frac dfrac tfrac sqrt sin cos tan exp ln log arcsin arccos arctan sinh cosh tanh cdot times left right pi "
     "mathrm boxed displaystyle lvert rvert".split()
@@ -125,6 +126,8 @@ def _built(tree: trees.Tree) -> Any:
     if len(tree) == 2:
         return getattr(sympy, _NAMES.get(str(tree[0]), str(tree[0])))(_built(tree[1]))
     sign, a, b = tree[0], _built(tree[1]), _built(tree[2])
+    if sign == "^" and a.is_Rational and b.is_Rational and abs(b) > MOST_EXPONENT:
+        return sympy.nan
     return _OPERATORS[sign](a, b)
 
 

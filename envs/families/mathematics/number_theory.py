@@ -301,7 +301,7 @@ SKILLS = [
         "unpayable_amounts",
         ask_frobenius,
         judge_number,
-        {"most": 14, "count": 2},
+        {"most": 20, "count": 2},
         {"most": 20, "count": 3},
         {"most": 60, "count": 4},
     ),

@@ -317,7 +317,7 @@ SKILLS = [
         ask_unit_fractions,
         judge_unit_fractions,
         {"count": 2, "most": 15},
-        {"count": 3, "most": 16},
+        {"count": 3, "most": 24},
         {"count": 4, "most": 20},
     ),
     skill(
